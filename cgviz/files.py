@@ -313,7 +313,7 @@ def picture(trace: Trace, suffix: str) -> bytes:
     about = {"Title": f"How the gradient flows through {trace.title}"}
     about |= {description: words, creator: "cgviz", **date}
     with mpl.rc_context({"svg.hashsalt": "cgviz"}):
-        sheet = figure.sheet(display.make(shown))
+        sheet = figure.sheet([display.make(shown)])
         sheet.savefig(buffer, format=suffix[1:], bbox_inches="tight", metadata=about)
     if suffix != ".svg":
         return buffer.getvalue()

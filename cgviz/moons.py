@@ -431,7 +431,7 @@ def over_time(each: Any, what: str) -> SpokenFigure:
 
 
 def curves(what: str, x: Any, each: Mapping[str, Any]) -> Any:
-    """Curves over x, the first of them thick, and a thin line at 0.
+    """A curve over x, thick, and its slopes by several methods, and a thin line at 0.
 
     With three curves, a band spans every x at which the second and the third have opposite signs.
 
@@ -455,19 +455,18 @@ def curves(what: str, x: Any, each: Mapping[str, Any]) -> Any:
     def at(numbers: Any) -> str:
         return ", ".join(style.number(numbers[i], 2) for i in places)
 
-    said = []
+    said = [f"{name} {at(y)}" for name, y in each.items()]
     look = current_palette()
     looks = (("-", 4.0, look.text), ("-", 2.0, look.forward), ("--", 2.0, look.backward))
     for (name, y), (dashes, width, tone) in zip(each.items(), looks, strict=False):
         ax.plot(x, y, linestyle=dashes, linewidth=width, color=tone, label=name)
-        said.append(f"{name} {at(y)}")
     _, *others = each.values()
     opposite = x[others[0] * others[1] < 0.0] if len(others) == 2 else x[:0]
     if opposite.size:
         low, high = opposite[0], opposite[-1]
         ax.axvspan(low, high, color="0.93", zorder=0, label="slopes of\nopposite signs")
         said.append(f"opposite signs from {style.number(low, 2)} to {style.number(high, 2)}")
-    ax.set(xlabel=what)
+    ax.set(xlabel=what, ylabel="value or slope")
     ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return speak(ax, f"At {what} = {at(x)}: {'; '.join(said)}.")
 

@@ -700,6 +700,9 @@ def test_a_rule_with_a_wrong_sign_is_where_two_trainings_part():
     assert right.plot(against=wrong).alt.startswith(words)
     assert right.view(against=wrong).document["history"]["parted"].startswith(words)
     assert right.view(against=wrong).paper().alt == right.plot(against=wrong).alt
+    for side in ("this training", "the other"):
+        assert f"\n{side}: history of 6 recorded steps" in right.view(against=wrong).words
+        assert f"\n{side}: The target over 6 steps" in right.plot(against=wrong).alt
     above = right.plot(against=wrong).axes[0]
     assert [list(line.get_ydata()) for line in above.lines] == [right.target, wrong.target]
 

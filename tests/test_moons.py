@@ -13,7 +13,7 @@ from matplotlib.collections import EllipseCollection, LineCollection, PathCollec
 from matplotlib.colors import same_color
 
 import cgviz
-from cgviz import moons
+from cgviz import moons, orbit
 from cgviz.recording import tf_hooks
 
 
@@ -582,6 +582,29 @@ def test_curves_have_a_band_where_the_second_and_the_third_have_opposite_signs()
     assert ax.figure.alt.endswith("; opposite signs from −0.95 to 0.95.")
     alike = moons.curves("h", x, {"cube": x**3, "slope": x**2, "half": x**2 / 2.0})
     assert not alike.patches
+
+
+RUN = moons.Run(lambda points: -6.0 * points[:, 1:], [2.0, 1.0])
+FILMS = (["Ada", "Bob"], np.eye(2))
+PICTURES = {
+    "compare": lambda: moons.compare(RUN, RUN),
+    "distances": lambda: moons.distances({"up": RUN}, 6.0),
+    "over_time": lambda: moons.over_time(2.0 ** np.arange(10.0)[:, None], "size"),
+    "curves": lambda: moons.curves("x", np.arange(9.0), {"a": np.arange(9.0)}).figure,
+    "stairs": lambda: moons.stairs(1.5),
+    "scale": lambda: moons.scale(["Ada", "Bob"], [-1.0, 1.0], 0.0, lambda t, x: tf.sigmoid(x - t)),
+    "tastes": lambda: moons.tastes(*FILMS, {"one": ([2.0, 1.0], [1.0, -3.0])}, 1),
+    "sketch": lambda: orbit.sketch(1.0, 0.8),
+    "arrows": lambda: orbit.arrows(0.5, ([0.0], [0.5]), ([0.0], [-4.0])),
+    "on_sky": lambda: orbit.on_sky(),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_each_axis_with_numbers_says_what_they_count(name):
+    for ax in PICTURES[name]().axes:
+        assert ax.get_xlabel() or not ax.get_xticks().size
+        assert ax.get_ylabel() or ax.get_title() or not ax.get_yticks().size
 
 
 def across(network):

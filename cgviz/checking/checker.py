@@ -119,9 +119,7 @@ def check(
         progress.close()
     rows = {"eager": Row("eager", "pass", "runs here")} | results.rows
     visited = [rows[name] for name in known if name in wanted and name in rows]
-    notes = []
-    if case.flat.seeded:
-        notes.append("f draws random numbers: every run here used the same seed.")
+    notes = ["f draws random numbers: every run here used the same seed."] * case.flat.seeded
     missing = [f'"{name}"' for name in places.PLACES if name not in wanted]
     if missing:
         notes.append(f"not run: where=({', '.join(missing)}{',' if len(missing) == 1 else ''})")
@@ -228,7 +226,7 @@ def _plot(case: Case, ax: Axes | None) -> Axes:
 
     judged = case.judged
     leaf = judged.leaves[0]
-    here, name = float(judged.x[leaf.start]), case.input_name(leaf.start)
+    here, name = float(judged.x[leaf.start]), leaf.entry(leaf.start)
     half = max(2.0 * largest(judged.x[leaf.start : leaf.stop]), 1.0)
     scale = 2.0 ** np.round(np.log2(half / 8))
     unit = np.eye(1, judged.x.size, leaf.start)[0]
@@ -254,16 +252,12 @@ def _plot(case: Case, ax: Axes | None) -> Axes:
     ax.plot(at, body, label="autodiff of the body", color=tones.forward, lw=1.8)
     ax.plot(at, custom, label="custom rule", color=tones.backward, lw=2.2, ls="--")
     ax.axvline(here, color=tones.muted, lw=1.2, ls=":", label="the point checked")
-    ax.set_xlabel(name)
-    ax.set_ylabel(f"d {case.sum_name} / d {name}")
+    derivative = f"d {case.sum_name} / d {name}"
+    ax.set(xlabel=name, ylabel="slope" if judged.x.size == case.y.size == 1 else derivative)
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False)
-    left, right = (
-        [style.number(y[end]) for y in (at, custom, body, differences)] for end in (0, -1)
-    )
-    return speak(
-        ax,
-        f"The derivative d {case.sum_name} / d {name}, as {name} runs from {left[0]} to "
-        f"{right[0]}. At the two ends: custom rule {left[1]} and {right[1]}, autodiff of the body "
-        f"{left[2]} and {right[2]}, finite differences {left[3]} and {right[3]}.",
-    )
+    number = style.number
+    found = {"custom rule": custom, "autodiff of the body": body, "finite differences": differences}
+    ends = (f"{line} {number(y[0])} and {number(y[-1])}" for line, y in found.items())
+    said = f"The derivative {derivative}, as {name} runs from {number(-half)} to {number(half)}."
+    return speak(ax, f"{said} At the two ends: {', '.join(ends)}.")

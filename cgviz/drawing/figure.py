@@ -30,6 +30,7 @@ STRONG = 1.8  # how much wider the arrow of the current step is
 BORDER, THIN, THICK = 1.4, 1.0, 2.6  # widths: an outline; an inner one; the current step's node
 DASHES = (0, (3.2, 1.8))  # of a backward arrow, in widths of its line
 LARGEST = 1.5  # the scale at which a picture in given axes is large enough; lines grow no wider
+HEAD = 26.0  # points above each of two pictures on a sheet, for its name
 CONTROLS = ("handle", "tab")  # the roles of what is clicked: for the screen only
 
 
@@ -54,7 +55,8 @@ def plot(
     if step is not None and step not in range(shown.steps + 1):  # a text or fraction is not in it
         raise ValueError(f"`step` is {step!r}, and must be an integer from 0 to {shown.steps}")
     found = display.make(shown, _space(ax), enough=LARGEST) if ax else display.make(shown)
-    ax = ax or new_figure(*_inches(found)).add_axes((0, 0, 1, 1))
+    width, height = found.sheet
+    ax = ax or new_figure(width / 72, height / 72).add_axes((0, 0, 1, 1))
     draw(ax, found, step)
     return speak(ax, texts.describe(shown, step))
 
@@ -74,15 +76,20 @@ def _space(ax: Axes) -> tuple[float, float]:
     return box.width * scale, box.height * scale
 
 
-def _inches(shown: Display) -> tuple[float, float]:
-    width, height = shown.sheet
-    return width / 72, height / 72
+def sheet(shown: Sequence[Display], names: Sequence[str] = ("",)) -> Figure:
+    """Pictures one above the other, each below its name; of a single one, the picture alone.
 
-
-def sheet(shown: Display) -> Figure:
-    """A picture as a figure that pyplot does not know, so that a notebook does not show it."""
-    found = Figure(figsize=_inches(shown))
-    draw(found.add_axes((0, 0, 1, 1)), shown)
+    Pyplot does not know the figure, so a notebook does not show it by itself.
+    """
+    head = HEAD * (len(shown) > 1)
+    width = max(each.sheet[0] for each in shown)
+    height = low = sum(each.sheet[1] + head for each in shown)
+    found = Figure(figsize=(width / 72, height / 72))
+    for each, name in zip(shown, names, strict=True):
+        low -= each.sheet[1] + head
+        ax = found.add_axes((0, low / height, 1, each.sheet[1] / height))
+        ax.set_title(name if head else "", parse_math=False)
+        draw(ax, each)
     return found
 
 

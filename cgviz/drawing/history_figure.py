@@ -58,9 +58,9 @@ def plot(
     for i, (each, (colour, dashes)) in enumerate(zip(histories, looks, strict=False)):
         above.plot(each.steps, each.target, dashes, color=colour, linewidth=2, label=titles[i])
         below, beside = (figure.add_subplot(grid[i + 1, column]) for column in (0, 1))
-        words += [_sentence(each), _map(figure, below, each, maps[i], between, look)]
-        # Above the map, not beside its colour bar, too short for these words if rows are few.
         whose = "" if against is None else f"{titles[i]}: "
+        words += [whose + _sentence(each), _map(figure, below, each, maps[i], between, look)]
+        # Above the map, not beside its colour bar, too short for these words if rows are few.
         below.set_title(f"{whose}log10 of the gradient per entry", fontsize=9)
         words += _updates(beside, maps[i], look)
     if against is not None:

@@ -106,7 +106,7 @@ class Quiz(View):
         """What is asked, in order."""
         return list(self.extra["quiz"]["questions"])
 
-    def drawn(self) -> Display:
+    def drawn(self) -> list[Display]:
         """What the stored picture shows: a ? for each gradient from the first question on."""
         first = min(question["step"] for question in self.questions)
 
@@ -114,8 +114,7 @@ class Quiz(View):
             known = [(at, "?" if at >= first else words) for at, words in text.versions]
             return replace(text, versions=tuple(known)) if text.role == "gradient" else text
 
-        shown = super().drawn()
-        return replace(shown, texts=[gaps(text) for text in shown.texts])
+        return [replace(each, texts=[*map(gaps, each.texts)]) for each in super().drawn()]
 
     def __repr__(self) -> str:
         count = len(self.questions)

@@ -38,7 +38,8 @@ def view(history: History, against: History | None, parted: str) -> View:
         builders.append(PageBuilder(first[1], moments=dict(others)))
     names = told_apart([each.title for each in histories], "training")
     extra = {"names": names, "history": _document(histories, names, kept) | {"parted": parted}}
-    words = "\n".join([*([parted] if parted else []), *map(repr, histories)])
+    told = [f"{name}: {each!r}" for name, each in zip(names, histories, strict=True)]
+    words = "\n".join([parted, *told] if parted else map(repr, histories))
     paper = partial(figure.plot, history, against, parted)
     return View(builders, extra, start="end", words=words, paper=paper)
 

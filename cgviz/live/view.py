@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 STARTS = ("forward", "end")
 SCREEN = (820.0, 620.0)  # the space of a picture on a usual screen, beside the side panel
 READABLE = 11 / 11.5  # of the size on paper: at this scale labels are 11 pixels high
-MOST_PIXELS = 900_000  # of the picture beside a live view: about 100 kB in the notebook
+MOST_PIXELS = 900_000  # of each side of the stored picture: about 100 kB in the notebook
 
 
 class Shared(ipywidgets.Widget):
@@ -85,16 +85,19 @@ class View(anywidget.AnyWidget):
     ) -> None:
         """Make a view from the page builder of one trace, or from those of two side by side.
 
-        `words` is the text that a cell stores for where no widget can run, by default that of the
-        trace; `paper` draws the picture that it stores, too, by default as `plot` does.
+        `words` is the text that a cell stores for where no widget can run, by default that of each
+        trace; `paper` draws the picture that it stores, too, by default as `plot` does, the two
+        sides one above the other.
         """
         self.trace = builders[0].trace
         self.builders = tuple(builders)
         self.extra = extra or {}
         self.start, self.paper = start, paper
-        self.words = words or repr(self.trace)
         which = builders[0].which or 0
         shown = pages.document(self.builders, which) | self.extra
+        texts = [repr(each.trace) for each in builders]
+        order = [", and below it ".join(shown["names"])] if len(texts) > 1 else []
+        self.words = words or "\n\n".join([*order, *texts])
         super().__init__(
             shared=Shared.one(),
             document=shown,
@@ -166,14 +169,19 @@ class View(anywidget.AnyWidget):
 
     def still(self) -> str:
         """The picture as HTML, with its text."""
+        sheet = self.paper() if self.paper else figure.sheet(self.drawn(), self.document["names"])
+        pixels = MOST_PIXELS * len(self.builders)
+        dots = min(100.0, (pixels / sheet.get_size_inches().prod()) ** 0.5)
+        buffer = io.BytesIO()
+        # In full colours: a palette would be a third as large, but lose the pale bands.
+        sheet.savefig(buffer, format="png", dpi=dots)
         words = escape(self.words).replace("\n", "&#10;")
-        paper = self.paper() if self.paper else figure.sheet(self.drawn())
-        source = b64encode(png(paper)).decode()
+        source = b64encode(buffer.getvalue()).decode()
         return f'<img alt="{words}" src="data:image/png;base64,{source}" style="max-width:100%">'
 
-    def drawn(self) -> Display:
-        """The display list of the stored picture: as `plot` draws it, but sized for a screen."""
-        return largest(self.builders[0].displays(), SCREEN, READABLE)
+    def drawn(self) -> list[Display]:
+        """Each side of the stored picture: as `plot` draws it, but sized for a screen."""
+        return [largest(each.displays(), SCREEN, READABLE) for each in self.builders]
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         shown = super()._repr_mimebundle_(**kwargs)
@@ -244,8 +252,7 @@ def _close_earlier(result: Any) -> None:
         waiting += last.children if isinstance(last, ipywidgets.Box) else ()
         if isinstance(last, View):
             _shown.append(last)
-    cell = getattr(result.info, "cell_id", None)  # some notebooks do not tell
-    if cell:
+    if cell := getattr(result.info, "cell_id", None):  # some notebooks do not tell
         earlier, _of_cell[cell] = _of_cell.get(cell, []), [*_shown]
         still = {id(each) for views in _of_cell.values() for each in views}
         for each in earlier:
@@ -255,13 +262,3 @@ def _close_earlier(result: Any) -> None:
 
 def _in_a_notebook() -> bool:
     return getattr(get_ipython(), "kernel", None) is not None
-
-
-def png(sheet: Figure) -> bytes:
-    """A figure as a PNG, with few enough pixels to be made at once."""
-    width, height = sheet.get_size_inches()
-    dots = min(100.0, (MOST_PIXELS / (width * height)) ** 0.5)
-    buffer = io.BytesIO()
-    # In full colours: a palette would be a third as large, but lose the pale bands.
-    sheet.savefig(buffer, format="png", dpi=dots)
-    return buffer.getvalue()

@@ -105,9 +105,27 @@ def test_the_picture_says_what_it_shows(drawn):
     ax = drawn.plot()
     assert repr(ax.figure) == ax.cgviz_alt
     assert ax.cgviz_alt == (
-        "The derivative d sum(out) / d in[0], as in[0] runs from −4 to 4. At the two ends: "
+        "The derivative d sum(out) / d x[0], as x[0] runs from −4 to 4. At the two ends: "
         "custom rule 0.25 and 1, autodiff of the body 0 and 1, finite differences 0 and 1."
     )
+
+
+def test_of_one_number_the_axes_are_the_parameter_and_the_slope():
+    ax = cgviz.check(lambda rate: leaky(rate), 2.0, surrogate=True).plot()
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("rate", "slope")
+
+
+@pytest.mark.parametrize(
+    ("f", "args", "labels"),
+    [
+        (lambda rate: leaky(rate), ([-1.0, 2.0],), ("rate[0]", "d sum(out) / d rate[0]")),
+        (lambda a, b: leaky(a) * b, (2.0, 3.0), ("a", "d out / d a")),
+        (lambda a: (leaky(a), a), (2.0,), ("a", "d sum(out) / d a")),
+    ],
+)
+def test_of_several_numbers_the_axes_say_which_is_differentiated_by_which(f, args, labels):
+    ax = cgviz.check(f, *args, surrogate=True).plot()
+    assert (ax.get_xlabel(), ax.get_ylabel()) == labels
 
 
 def test_the_picture_goes_where_it_is_told(drawn):

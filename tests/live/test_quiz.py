@@ -175,7 +175,7 @@ def test_what_is_no_number_is_told_as_a_word():
 
 def written(quiz):
     """What the stored picture says: of gradients, and of all else."""
-    shown = quiz.drawn()
+    (shown,) = quiz.drawn()
     said = {True: [], False: []}
     for text in shown.texts:
         said[text.role == "gradient"].append(text.at(shown.steps))
@@ -195,7 +195,7 @@ def test_what_is_stored_beside_it_has_a_gap_for_each_answer_and_is_else_the_pict
 
 
 def written_in_full(trace):
-    shown = trace.view().drawn()
+    (shown,) = trace.view().drawn()
     return sorted(text.at(shown.steps) for text in shown.texts if text.role != "gradient")
 
 

@@ -176,6 +176,7 @@ def cell(monkeypatch):
     """What a cell of a notebook shows."""
     found = []
     monkeypatch.setattr(view, "_in_a_notebook", lambda: True)
+    monkeypatch.setattr(view, "_watch_cells", lambda: None)  # IPython itself does not run here
     monkeypatch.setattr(
         view, "publish_display_data", lambda data, metadata=None: found.append(data)
     )
@@ -190,6 +191,40 @@ def test_a_cell_shows_the_live_view_first_and_stores_a_picture_and_its_text_afte
     assert picture(still).startswith(b"\x89PNG")
     assert still["text/plain"] == repr(trace)
     assert set(live) == {LIVE}
+
+
+def test_of_two_traces_a_cell_stores_both_one_above_the_other_each_below_its_name(
+    cell, monkeypatch
+):
+    sheets, draw = [], view.figure.sheet
+    monkeypatch.setattr(view.figure, "sheet", lambda *of: sheets.append(draw(*of)) or sheets[0])
+    naive = cgviz.trace(lambda x: tf.math.log(1.0 + tf.exp(x)), 100.0)
+    stable = cgviz.trace(tf.math.softplus, 100.0)
+    naive.view(against=stable)._ipython_display_()
+    above, below = sheets[0].axes
+    assert (above.get_title(), below.get_title()) == ("f", "softplus")
+    assert above.get_position().y0 > below.get_position().y1
+    for ax, own, other in ((above, "log", "softplus"), (below, "softplus", "log")):
+        said = {words for drawn in ax.collections for words in drawn.words}
+        assert own in said
+        assert other not in said
+    _, still = cell
+    assert still["text/plain"] == f"f, and below it softplus\n\n{naive!r}\n\n{stable!r}"
+    assert html.unescape(re.search(r'alt="([^"]*)"', still["text/html"])[1]) == still["text/plain"]
+
+
+def test_letters_of_two_deep_traces_are_stored_as_large_as_those_of_one(cell):
+    def deep(x):
+        for _ in range(30):
+            x = tf.sin(x)
+        return x
+
+    trace = cgviz.trace(deep, 1.0)
+    for shown in (trace.view(), trace.view(against=trace)):
+        shown._ipython_display_()
+    one, two = (Image.open(io.BytesIO(picture(still))) for still in cell[1::2])
+    assert two.width > 0.98 * one.width
+    assert two.height > 1.9 * one.height
 
 
 def picture(still):
