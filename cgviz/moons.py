@@ -430,7 +430,7 @@ def over_time(each: Any, what: str) -> SpokenFigure:
     return figure
 
 
-def curves(what: str, x: Any, each: Mapping[str, Any]) -> Any:
+def curves(what: str, x: Any, each: Mapping[str, Any], up: str = "value or slope") -> Any:
     """A curve over x, thick, and its slopes by several methods, and a thin line at 0.
 
     With three curves, a band spans every x at which the second and the third have opposite signs.
@@ -439,6 +439,7 @@ def curves(what: str, x: Any, each: Mapping[str, Any]) -> Any:
         what: The name of x.
         x: Numbers in rising order.
         each: Name -> a number for each x; at most three names.
+        up: The label of the vertical axis.
 
     Returns:
         The axes of a new figure; its alternative text gives the numbers at four places.
@@ -466,7 +467,7 @@ def curves(what: str, x: Any, each: Mapping[str, Any]) -> Any:
         low, high = opposite[0], opposite[-1]
         ax.axvspan(low, high, color="0.93", zorder=0, label="slopes of\nopposite signs")
         said.append(f"opposite signs from {style.number(low, 2)} to {style.number(high, 2)}")
-    ax.set(xlabel=what, ylabel="value or slope")
+    ax.set(xlabel=what, ylabel=up)
     ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return speak(ax, f"At {what} = {at(x)}: {'; '.join(said)}.")
 
