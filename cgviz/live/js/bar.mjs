@@ -99,7 +99,7 @@ export function makeBar(view) {
   const copy = select("Copy", async () => {
     say(view.status, await take(view, copy.value));
     copy.value = "";
-    focus(view.pictures[0].svg);
+    focus(view.picture.svg);
   }, [["", "Copy\u2026"], ...kinds]);
   picture.append(copy);
   const element = h("div.bar", { role: "group", "aria-label": "Time and picture" }, time, seek.input, seek.words,

@@ -64,7 +64,7 @@ export function makePanel(view) {
       };
       const onclick = ({ detail: clicked }) => {
         view.set({ pinned: view.state.pinned === path ? null : path });
-        if (clicked) focus(view.pictures[0].svg); // not by keyboard: Space plays, as after a click on the picture
+        if (clicked) focus(view.picture.svg); // not by keyboard: Space plays, as after a click on the picture
       };
       const listeners = { onpointerenter: on, onfocus: on, onpointerleave: off, onblur: off, onclick };
       const button = h("button.path", { type: "button", ...listeners }, ...path.words.map((part) => built(part)));
