@@ -16,6 +16,8 @@ from nbval.plugin import IPyNbCell
 
 gc.disable()  # until all is imported and collected
 
+MOST_MEMORY = 900  # MB of a notebook's kernel: classroom/jupyterhub.md guarantees a student 1 GB
+
 # Both must be set before TensorFlow is imported; kernels inherit them.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"
@@ -63,6 +65,17 @@ def _no_figures_left():
     yield
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item, nextitem):
+    """After the last cell of a notebook, look at the most memory that its kernel has had."""
+    used, notebook = 0.0, item.parent
+    ends = isinstance(item, IPyNbCell) and (nextitem is None or nextitem.parent is not notebook)
+    if ends and sys.platform == "linux" and not notebook.timed_out and notebook.kernel.is_alive():
+        used = forked.peak(notebook.kernel.kc)
+    yield  # the kernel ends, whatever it has used
+    assert used < MOST_MEMORY, f"the kernel of {notebook.name} has used {used:.0f} MB"
 
 
 def pytest_collection_modifyitems(items):

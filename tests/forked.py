@@ -23,7 +23,7 @@ import socket
 import sys
 import traceback
 import types
-from typing import NoReturn
+from typing import Any, NoReturn
 
 SERVER = "CGVIZ_TEST_FORK_SERVER"  # the environment variable that says where the server listens
 SECONDS = 60.0  # that an answer may take: a busy machine imports TensorFlow before the first
@@ -181,6 +181,35 @@ def printed(program: os.PathLike[str]) -> str:
     import subprocess
 
     return subprocess.check_output([python(), program], text=True)
+
+
+def said(client: Any, code: str) -> str:
+    """What code prints in the kernel of a Jupyter client."""
+    words: list[str] = []
+    client.execute_interactive(
+        code, timeout=60, output_hook=lambda told: words.append(told["content"].get("text") or "")
+    )
+    return "".join(words)
+
+
+def peak(client: Any) -> float:
+    """The most memory that a kernel has had, in MB, as if it had imported TensorFlow itself.
+
+    Of a file that is mapped, as TensorFlow's code is, Linux counts what a process has touched. Most
+    of it a forked kernel leaves to its parent, which imported it, so what the parent has touched is
+    added. What both have touched is then counted twice: the answer is a little too large.
+    """
+    kernel, parent = said(client, "import os; print(os.getpid(), os.getppid())").split()
+    found = _kilobytes(kernel, "VmHWM")
+    with open(f"/proc/{parent}/cmdline", encoding="utf-8") as file:
+        if "--serve" in file.read():
+            found += _kilobytes(parent, "RssFile")
+    return found * 1024 / 1e6
+
+
+def _kilobytes(process: str, what: str) -> int:
+    with open(f"/proc/{process}/status", encoding="utf-8") as file:
+        return int(file.read().partition(f"{what}:")[2].split()[0])
 
 
 def kernel_spec(folder: str) -> None:

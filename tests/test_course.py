@@ -235,6 +235,32 @@ def test_a_system_is_asserted_and_a_pitfall_is_seen(notebook):
             assert cell.outputs or "assert" in cell.source, cell.source
 
 
+NUMBERS = {  # of the systems, as the cells with their tags assert them
+    1: ["4 * 8 * 32", "256.0"],
+    2: ["[16, 1, 32, 32]", "[4, 32, 8, 256]", "[2, 256, 4, 1024]"],
+    3: ["[1.0, 4.0, 9.0]", "[2.0, 4.0, 6.0]", "== 4.0", "== 6.0"],
+    4: ["(6.0, 3.0, 2.0)", "(x, y) is None"],
+    5: ["6.9092975, 9.0", "2.5838532, 8.0"],
+    6: ["[1.0, 1.0, 2.0]"],
+    7: ["[0.0, 1.0, 0.0, 3.0]", "[0.01, 1.0, 0.01, 1.0]", "at_0 == [0.0, 1.0]"],
+    8: ["[0.09003057, 0.24472848, 0.66524094]"],
+    9: ["[inf, nan, nan]", "[inf, 1.0, nan]", "[100.0, 1.0, 0.0]"],
+    10: ["[2.0, 3.0, 4.0]", "[1.0, 1.0, 1.0]", "[3.0, 6.0]"],
+    11: ["(27.0, 27.0)"],
+    12: ["[1.0, 1.0]"],
+    14: ["0.04517666", "2.0 * rule", "0.0903533", "smooth_sign(zero) == -1.0"],
+    15: ["[2.0, -0.3932239, -0.9]", "0.9901"],
+}
+
+
+@pytest.mark.parametrize("n", NUMBERS)
+def test_the_numbers_of_a_system_are_asserted(n):
+    cells = (cell for path in [*LESSONS, *REFERENCES] for cell in code(read(path)))
+    sources = (cell.source for cell in cells if f"system-{n}" in tags(cell))
+    asserted = [line for s in sources for line in s.splitlines() if line.startswith("assert ")]
+    assert [each for each in NUMBERS[n] if not any(each in line for line in asserted)] == []
+
+
 def test_the_index_is_found_from_the_readme_and_the_first_lesson():
     assert "](notebooks/index.md)" in (NOTEBOOKS.parent / "README.md").read_text(encoding="utf-8")
     assert "](index.md)" in "\n".join(prose(read(LESSONS[0])))

@@ -21,15 +21,6 @@ print(os.getcwd(), sys.path, __name__, sorted(given.items()), os.umask(0), gc.is
 """
 
 
-def said(client, code):
-    """What a cell prints."""
-    words = []
-    client.execute_interactive(
-        code, timeout=60, output_hook=lambda told: words.append(told["content"].get("text") or "")
-    )
-    return "".join(words)
-
-
 def interrupted(manager, client):
     """What a kernel answers if it is interrupted in a loop: before the loop it answers nothing."""
 
@@ -47,7 +38,7 @@ def test_a_kernel_that_is_forked_is_as_one_that_is_started(monkeypatch, tmp_path
         if not forks:
             monkeypatch.setenv(forked.SERVER, str(tmp_path / "nobody"))
         manager, client = start_new_kernel(kernel_name="python3", cwd=str(tmp_path))
-        had, looks = said(client, LOOKS).splitlines()
+        had, looks = forked.said(client, LOOKS).splitlines()
         assert had == f"{forks} {forks}"
         found.append(looks)
         assert interrupted(manager, client)["ename"] == "KeyboardInterrupt"
@@ -56,9 +47,23 @@ def test_a_kernel_that_is_forked_is_as_one_that_is_started(monkeypatch, tmp_path
     assert found[0] == found[1]
 
 
+def test_a_forked_kernel_is_said_to_take_the_memory_of_one_that_is_started(monkeypatch, tmp_path):
+    found = []
+    for forks in (True, False):
+        if not forks:
+            monkeypatch.setenv(forked.SERVER, str(tmp_path / "nobody"))
+        manager, client = start_new_kernel(kernel_name="python3", cwd=str(tmp_path))
+        forked.said(client, "import tensorflow as tf; tf.ones((1000, 100_000)) + 1.0")
+        found.append(forked.peak(client))
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+    assert min(found) > 2 * 400  # two of the tensors, of 400 MB each
+    assert max(found) < 1.1 * min(found)
+
+
 def test_a_kernel_ends_with_its_client(tmp_path):
     manager, client = start_new_kernel(kernel_name="python3", cwd=str(tmp_path))
-    kernel = int(said(client, "import os; print(os.getpid())"))
+    kernel = int(forked.said(client, "import os; print(os.getpid())"))
     client.stop_channels()
     manager.shutdown_kernel(now=True)  # kills the client
     ends = time.monotonic() + 30

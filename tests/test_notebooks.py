@@ -1,5 +1,6 @@
 """A notebook is run in place, and running it again changes no byte."""
 
+import re
 import runpy
 import subprocess
 import sys
@@ -60,6 +61,15 @@ def test_of_a_live_picture_the_picture_and_its_text_are_stored():
     assert output.metadata == {"image/png": {"alt": "a tree"}}
 
 
+def said_of(folder):
+    """What pytest says of the notebooks in a folder."""
+    (folder / "conftest.py").write_text((ROOT / "conftest.py").read_text("utf-8"))
+    run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--nbval", "-rA"]
+    run += ["--nbval-current-env", "-o", f"pythonpath={ROOT / 'tests'}"]  # of conftest.py
+    run += ["--rootdir", str(folder), str(folder)]
+    return subprocess.run(run, cwd=folder, capture_output=True, text=True).stdout
+
+
 LIVE_CELLS = (
     "import tensorflow as tf, cgviz\ncgviz.trace(tf.sin, 2.0)",
     "cgviz.trace(tf.sin, 3.0)",
@@ -68,7 +78,6 @@ LIVE_CELLS = (
 
 def test_a_stored_picture_is_compared_by_its_text_alone(tmp_path):
     """As nbval does: the words of another trace are a failure, another picture is none."""
-    (tmp_path / "conftest.py").write_text((ROOT / "conftest.py").read_text("utf-8"))
     path = tmp_path / "live.ipynb"
     cells = [nbformat.v4.new_code_cell(source) for source in LIVE_CELLS]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
@@ -78,12 +87,21 @@ def test_a_stored_picture_is_compared_by_its_text_alone(tmp_path):
     assert set(same) == set(other) == {"image/png", "text/plain"}
     other["text/plain"] = "trace of cos"
     nbformat.write(stored, path)
-    strict = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--nbval", "-rA"]
-    strict += ["--nbval-current-env", "-o", f"pythonpath={ROOT / 'tests'}"]  # of conftest.py
-    strict += ["--rootdir", str(tmp_path), str(tmp_path)]
-    said = subprocess.run(strict, cwd=tmp_path, capture_output=True, text=True).stdout
+    said = said_of(tmp_path)
     assert "PASSED live.ipynb::Cell 0" in said
     assert "FAILED live.ipynb::Cell 1" in said
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the memory of a process is read on Linux")
+def test_a_notebook_whose_kernel_takes_more_memory_than_it_may_fails(tmp_path):
+    for name, size in {"large": 10**9, "small": 1}.items():
+        cell = nbformat.v4.new_code_cell(f"x = b'x' * {size}")
+        nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / f"{name}.ipynb")
+    said = said_of(tmp_path)
+    assert "PASSED small.ipynb::Cell 0" in said
+    assert "ERROR small.ipynb" not in said
+    assert "ERROR large.ipynb::Cell 0" in said
+    assert re.search(r"the kernel of large.ipynb has used 1\d\d\d MB", said)
 
 
 def test_what_answers_a_prediction_is_closed_until_its_cell_runs():

@@ -271,15 +271,15 @@ BACKWARD = (
         "Scale the loss down, or compute in a wider type.",
     ),
     _unstable("tf.where", when=lambda case: case.arrived == 0 and case.not_taken).says(
-        "tf.where did not take this branch and sent it the upstream 0, but 0 times ∞ or NaN is "
-        "NaN, and this NaN reaches the input.",
+        "tf.where did not take this branch and sent it the upstream 0. 0 × ∞, 0 × NaN and 0 / 0 "
+        "are NaN, and this NaN reaches the input.",
         "Make the input safe first: `safe = tf.where(ok, x, 1.)`, and compute with `safe`.",
     ),
     _unstable("custom rule", ops="custom").says(
         "The rule itself made it.", "Rewrite the rule so that it stays finite here."
     ),
     _unstable("0 × ∞", when=lambda case: case.arrived == 0 and not _any_bad(case.op.inputs)).says(
-        "The derivative is infinite there, and 0 × ∞ is NaN.", "Write the stable rule."
+        "The derivative is not finite there: 0 × ∞ and 0 / 0 are NaN.", "Write the stable rule."
     ),
     _unstable("forward pass", when=lambda case: _any_bad(case.op.inputs + case.op.outputs)).says(
         "The forward value is not finite there either.", "Fix the forward pass first."
