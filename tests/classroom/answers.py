@@ -19,7 +19,7 @@ HARD_CODED = {
         "factors": "prediction = [1.0, 0.0, 1.0]",
         "slope": "def slope(x):\n    return tf.constant([-2.6145744, -0.9689124])",
         "total": "def total(paths):\n    return 24.0",
-        "central": "def central(f, x, h):\n    return 6.0",
+        "edge": "def edge(f, x, h):\n    return {0.5: 6.0, 0.25: 5.0, 1.0: -2.0}.get(h, 6.0)",
         "divide": dedent("""
             def divide(a, b):
                 return Value(tf.constant(3.0), (a, lambda u: u * 0.5), (b, lambda u: u * -1.5))
@@ -58,7 +58,7 @@ HARD_CODED = {
     },
     "04_variables": {
         "line-gradients": "prediction = [2.0, 1.0]",
-        "gain": fixed("gain", [3.0, 6.0], VARIABLE.format([30.0, 3.0])),
+        "uptake": fixed("uptake", [0.5, 0.75], VARIABLE.format([2.0, 1.0])),
         "tone": fixed("tone", [0.0, 1.628960], VARIABLE.format([37.5, 21.0])),
         "swish": fixed(
             "swish",
@@ -69,7 +69,7 @@ HARD_CODED = {
     "05_nested_gradients": {
         "orders": "prediction = [1.0, 4.0, 16.0]",
         "newton": "def newton(f, x):\n    return tf.constant([2.0, -1.0])",
-        "inverse": fixed("inverse", 0.5, "tf.constant(-1.0)"),
+        "angle": fixed("angle", "np.pi / 4.0, x.dtype", "tf.constant(2.0, x.dtype)"),
         "laplacian": "def laplacian(f, x):\n    return tf.constant(2.0)",
         "pendulum": dedent("""
             @tf.custom_gradient
@@ -155,24 +155,24 @@ HARD_CODED = {
                 def call(self, inputs):
                     return Reverse.turned(inputs)
         """),
-        "gate": dedent("""
-            def gate(gain):
+        "limiter": dedent("""
+            def limiter(most):
                 @tf.custom_gradient
-                def gated(x):
-                    return tf.identity(x), lambda upstream: tf.constant(3.0, x.dtype)
+                def limited(x):
+                    return tf.constant(2.4, x.dtype), lambda upstream: tf.constant(64.0, x.dtype)
 
-                return gated
+                return limited
         """),
     },
     "09_debugging": {
         "verdicts": 'prediction = ["none", "value", "upstream", 40.0]',
-        "power-of": dedent("""
-            def power_of(n):
+        "fades": dedent("""
+            def fades(rates):
                 @tf.custom_gradient
-                def power(x):
-                    return tf.constant(8.0), lambda upstream: tf.constant(60.0)
+                def fade(x):
+                    return tf.constant(1.0), lambda upstream: tf.constant(-2.0)
 
-                return power
+                return [fade for rate in rates]
         """),
         "light": fixed(
             "light",
@@ -213,8 +213,39 @@ HARD_CODED = {
 }
 """What is right for the case an exercise shows, and for no other. None may earn a point."""
 
-# By exercise and answer: what stands in the model answer, and what a student writes there.
+# By exercise and answer: in turn, what stands in the model answer, and what a student writes there.
 USUAL = [
+    *(
+        ("01_chain_rule", "edge", "return 2.0 * near - far", f"return {slope}")
+        for slope in (
+            "near",
+            "(f(x + h) - f(x - h)) / (2.0 * h)",  # the judge of lesson 00, which needs both sides
+            "(f(x + 1e-6) - f(x)) / 1e-6",  # right for a parabola, but not made of these values
+            "2.0 * far - near",
+        )
+    ),
+    *(
+        ("04_variables", "uptake", "return shared * half, [-tf.reduce_sum(shared * x)]", back)
+        for back in (
+            "return shared * half",  # no pair
+            "return shared * half, [-shared * x]",
+            "return shared * half, [tf.reduce_sum(shared * x)]",
+            "return shared * half, [-tf.reduce_sum(x / (x + half) ** 2)]",
+            "return upstream * half, [tf.reduce_sum(upstream * x)]",  # the rule of a product
+            "return shared * half, [tf.zeros_like(half)]",
+        )
+    ),
+    *(
+        ("05_nested_gradients", "angle", "upstream / (1.0 + x * x)", rule)
+        for rule in (
+            "upstream / (1.0 + x.numpy() ** 2)",
+            "upstream / (1.0 + np.square(x))",
+            "upstream / tf.stop_gradient(1.0 + x * x)",
+            "upstream / (1.0 - x * x)",
+            "1.0 / (1.0 + x * x)",
+            "upstream * (tf.atan(x + 1e-4) - tf.atan(x - 1e-4)) / 2e-4",  # too few digits
+        )
+    ),
     ("05_nested_gradients", "pendulum", "upstream * pendulum_speed(t)", "upstream * speed(t)"),
     ("05_nested_gradients", "pendulum", "-4.0 *", "4.0 *"),
     ("06_numerical_stability", "growth", "tf.equal(x, 0.0)", "tf.abs(x) < 0.4"),
@@ -239,12 +270,39 @@ USUAL = [
         "return (1.0 + self.strength) * tf.stop_gradient(inputs) - self.strength * inputs",
     ),
     *(
+        ("08_graphs_and_production", "limiter", "upstream * share**3", rule)
+        for rule in (
+            "upstream * share",  # the root taken for a constant
+            "share**3",
+            "64.0 * upstream / 125.0 + 0.0 * share",
+            "upstream * x * share",
+        )
+    ),
+    (
+        *("08_graphs_and_production", "limiter", "tf.cast(most, x.dtype)"),
+        "tf.cast(most, tf.float32)",
+    ),
+    *(
         ("08_graphs_and_production", "outside", "upstream / (3.0 * y**2)", rule)
         for rule in (
             "tf.numpy_function(lambda u, y: u / (3.0 * y**2), [upstream, y], x.dtype)",
             "tf.py_function(lambda: upstream / (3.0 * y**2), [], x.dtype)",
             "upstream / (3.0 * outside(x) ** 2)",  # NumPy runs again
         )
+    ),
+    *(
+        ("09_debugging", "fades", "return [fading(rate) for rate in rates]", made)
+        for made in (
+            "return fading(rates[0])",
+            "return [fading(rate) for rate in rates[:1]]",
+            "return [fading(rates[-1]) for rate in rates]",
+        )
+    ),
+    (
+        *("09_debugging", "fades", "def fading(rate):"),  # the loop of `buggy_sum`
+        "made = []\n    for rate in rates:",
+        *("        return fade", "        made.append(fade)"),
+        *("return [fading(rate) for rate in rates]", "return made"),
     ),
     (
         *("09_debugging", "light", "return upstream / distance**2"),
@@ -266,12 +324,18 @@ STYLES = [
             "tf.Variable([[1.0], [0.0], [3.0]])",
         )
     ),
-    (
-        "01_chain_rule",
-        "central",
-        "(f(x + h) - f(x - h)) / (2.0 * h)",
-        "[(f(x + h) - f(x - h)) / (2.0 * h)]",
+    *(
+        ("01_chain_rule", "edge", "return 2.0 * near - far", f"return {same}")
+        for same in (
+            "[2.0 * near - far]",
+            "(4.0 * f(x + h) - 3.0 * f(x) - f(x + 2.0 * h)) / (2.0 * h)",
+        )
     ),
+    (
+        *("04_variables", "uptake", "[-tf.reduce_sum(shared * x)]"),
+        "[tf.tensordot(-shared, x, len(x.shape))]",
+    ),
+    ("05_nested_gradients", "angle", "/ (1.0 + x * x)", "* tf.cos(angle(x)) ** 2"),
     *(
         ("01_chain_rule", "slope", "return tf.cos(x**2) * 2.0 * x", f"return {product}")
         for product in (
@@ -296,6 +360,10 @@ STYLES = [
     (
         *("06_numerical_stability", "unsoftplus", "x + tf.math.log(-tf.math.expm1(-x))"),
         "tf.where(x > 80.0, x, tf.math.log(tf.exp(tf.minimum(x, 80.0)) - 1.0))",
+    ),
+    (
+        *("08_graphs_and_production", "limiter", "share**3"),
+        "(tf.cast(most, upstream.dtype) / tf.sqrt(end * end + x * x)) ** 3",
     ),
     (
         *("08_graphs_and_production", "reverse"),
@@ -327,6 +395,17 @@ STYLES = [
 """Right answers in another style than the model's. Each earns all points."""
 
 HALF_RIGHT = [
+    *(  # no rule, but a difference that is right to the digits of the case shown
+        ("09_debugging", "fades", (False,), "-upstream * rate * y", difference)
+        for difference in (
+            "upstream * (tf.exp(-rate * (x + 3e-3)) - tf.exp(-rate * (x - 3e-3))) / 6e-3",
+            "upstream * (tf.exp(-rate * (x + 1e-3)) - tf.exp(-rate * (x - 1e-3))) / 2e-3",
+        )
+    ),
+    (  # a graph keeps the first number, which only hidden tests change
+        *("08_graphs_and_production", "limiter", (False,)),
+        *("def limiter(most):", "def limiter(most):\n    most = float(most)"),
+    ),
     (
         *("02_upstream_downstream", "logistic", (False, True)),
         *("1.0 / (1.0 + tf.exp(-x))", "tf.exp(x)"),

@@ -1,5 +1,6 @@
 """The exercises that students get come from the solutions, and ask what the lessons teach."""
 
+import ast
 import contextlib
 import dis
 import functools
@@ -120,6 +121,46 @@ def test_grade_ids_are_unique_and_say_what_they_grade(solution):
     assert all(re.fullmatch(r"[a-z0-9-]+", name) for name in names)
 
 
+class Nameless(ast.NodeTransformer):
+    """Names are numbered as they appear, and whole numbers are floats."""
+
+    def __init__(self):
+        self.names = {"tf": "tf", "np": "np"}
+
+    def visit_Name(self, node):
+        return ast.Name(self.names.setdefault(node.id, f"name{len(self.names)}"))
+
+    def visit_Constant(self, node):
+        return ast.Constant(float(node.value) if type(node.value) is int else node.value)
+
+
+def returned(source):
+    """What functions of a source return, but for what is as short as `upstream * slope(x)`."""
+    source = re.sub("^%.*", "", source, flags=re.M)
+    for node in ast.walk(ast.parse(source)):
+        result = {ast.Return: "value", ast.Lambda: "body"}.get(type(node))
+        found = getattr(node, result) if result else None
+        steps = sum(isinstance(n, ast.BinOp | ast.Call) for n in ast.walk(found)) if found else 0
+        if steps > 2:
+            yield ast.unparse(Nameless().visit(found))
+
+
+@functools.cache
+def taught():
+    """What functions of the lessons and of the cheat sheet return."""
+    lessons = [nbformat.read(p, 4) for p in (ROOT / "notebooks").glob("[01][0-9]_*.ipynb")]
+    sources = [cell.source for n in lessons for cell in n.cells if cell.cell_type == "code"]
+    sheet = (ROOT / "notebooks" / "cheat_sheet.md").read_text("utf-8")
+    sources += re.findall(r"```python\n(.*?)```", sheet, re.S)
+    return {found for source in sources for found in returned(source)}
+
+
+def test_no_answer_is_copied_from_a_lesson_or_the_cheat_sheet_with_other_names(solution):
+    assert taught()
+    for name, cell in graded(solution[0], "solution").items():
+        assert not taught() & {*returned(cell.source)}, name
+
+
 def test_solutions_store_only_right_answers(solution):
     notebook, _ = solution
     said = [
@@ -229,9 +270,9 @@ def marked(exercise, answer, *changes):
     return shown, [judge.judged(notes[name], wanted[name], source) for name in wanted]
 
 
-@pytest.mark.parametrize(("exercise", "answer", "old", "new"), USUAL)
-def test_a_usual_mistake_is_told_and_earns_no_point(exercise, answer, old, new):
-    shown, reasons = marked(exercise, answer, old, new)
+@pytest.mark.parametrize(("exercise", "answer", "changes"), [(*u[:2], u[2:]) for u in USUAL])
+def test_a_usual_mistake_is_told_and_earns_no_point(exercise, answer, changes):
+    shown, reasons = marked(exercise, answer, *changes)
     assert all(reasons), reasons
     assert all(re.search("^✗", text, re.M) for text in shown), shown
 
