@@ -6,7 +6,6 @@ The rules that need finite differences are in `derivatives`, those of other plac
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -18,6 +17,7 @@ import tensorflow as tf
 from .. import style
 from ..graph import Array
 from ..graph.dtypes import Dtype
+from ..graph.model import lines_of
 from ..hinting import hints
 from ..lessons import DEBUGGING, INPUTS, STABILITY, UPSTREAM, VARIABLES
 from ..reading.format import clipped
@@ -30,8 +30,6 @@ from .flattened import join, split, to_vector
 
 # --- what f raises -----------------------------------------------------------------------------
 
-# What TensorFlow and Keras add to an exception.
-NOISE = r"\AException encountered when calling .*|\{\{function_node .*?\}\}\s*|\x1b\[[0-9;]*m"
 LONGEST = 300  # characters of an exception that are quoted: some three lines
 
 
@@ -48,9 +46,9 @@ def explain(error: BaseException) -> tuple[str, str]:
 
 def first_line(error: BaseException) -> str:
     """An exception in one line: its type and the first line of its message."""
-    text = [line for line in re.sub(NOISE, "", str(error)).splitlines() if line.strip()] or [""]
-    if text[0].strip() == "in user code:":  # AutoGraph puts the exception itself last
-        return text[-1].strip()
+    text = lines_of(error) or [""]
+    if text[0] == "in user code:":  # AutoGraph puts the exception itself last
+        return text[-1]
     return type(error).__name__ + (f": {clipped(text[0], LONGEST)}" if text[0] else "")
 
 
