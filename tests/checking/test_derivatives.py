@@ -688,8 +688,18 @@ def picked(weights):
     return ordered
 
 
+def gates(x):
+    """The shares of the two most probable of four experts; few x give these two this order."""
+    w = np.random.default_rng(3).normal(size=(4, 4))
+    best = tf.math.top_k(tf.nn.softmax(tf.linalg.matvec(tf.cast(w.T, x.dtype), x)), 2).values
+    return best / tf.reduce_sum(best)
+
+
 TIES = {
     "sort": (tf.sort, [1.0, 1.0, 1.0]),
+    "sort of five": (tf.sort, np.zeros(5)),
+    "sort in float32": (lambda x: tf.sort(tf.cast(x, tf.float32)), np.zeros(12)),
+    "experts": (gates, np.zeros(4)),
     "own sort": (picked(np.eye(3)[[2, 0, 1]]), [1.0, 1.0, 1.0]),
     "top_k": (lambda x: tf.math.top_k(x, 2).values, [0.0, 0.0, 0.0]),
     "range": (lambda x: (tf.reduce_max(x) + tf.reduce_min(x)) / 2.0, [1.0, 1.0, 1.0]),
@@ -727,9 +737,19 @@ def test_a_rule_that_claims_no_slope_between_the_two_of_a_kink_is_wrong(slope):
     assert not cgviz.check(lambda x: tf.reduce_sum(relu(x)), [0.0, 1.0]).ok
 
 
-@pytest.mark.parametrize("weights", [7.0 * np.eye(3), np.ones((3, 3))])
-def test_where_three_numbers_are_equal_a_gradient_that_is_too_long_is_wrong(weights):
+@pytest.mark.parametrize("weights", [7.0 * np.eye(3), np.ones((3, 3)), 0.5 * np.eye(3)])
+def test_where_three_numbers_are_equal_a_gradient_that_is_no_mean_of_those_beside_is_wrong(weights):
     assert "value" in [each.rule for each in cgviz.check(picked(weights), [1.0, 1.0, 1.0]).findings]
+
+
+def test_a_rule_that_is_hardly_wrong_in_one_of_many_entries_is_not_excused_by_a_tie():
+    @tf.custom_gradient
+    def norm(x):
+        y = tf.norm(x)
+        few = tf.cast(tf.where(tf.range(12) == 3, 3.14 / np.pi, 1.0), x.dtype)
+        return y, lambda dy: dy * few * x / y
+
+    assert not cgviz.check(norm, np.linspace(1.0, 2.0, 12)).ok
 
 
 def test_a_rule_that_is_wrong_beside_a_tie_is_wrong_at_it():
