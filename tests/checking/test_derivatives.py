@@ -838,9 +838,14 @@ def test_a_rule_that_computes_in_16_bits_is_judged_by_their_digits(small, factor
     assert not ok or "finite differences in" in str(report)
 
 
-def test_a_surrogate_that_vectorized_map_drops_is_said_not_to_have_run():
+@pytest.mark.parametrize("scale", [lambda: 1.0, lambda: tf.stop_gradient(3.0)])
+def test_a_surrogate_that_vectorized_map_drops_is_said_not_to_have_run(scale):
     through = tf.custom_gradient(lambda x: (tf.round(x), lambda dy: dy))
-    report = cgviz.check(lambda x: tf.vectorized_map(through, x), [[0.3], [1.2]], surrogate=True)
+    report = cgviz.check(
+        lambda x: tf.vectorized_map(through, x) * tf.cast(scale(), x.dtype),
+        [[0.3], [1.2]],
+        surrogate=True,
+    )
     (row,) = [row for row in report.rows if row.rule == "surrogate"]
     assert row.reason == "no custom rule ran: agrees with the true derivative here"
 
