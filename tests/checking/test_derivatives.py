@@ -185,6 +185,30 @@ def test_a_wrong_rule_is_not_excused_by_a_branch_that_runs_more_ops_of_the_same_
     assert not report.ok
 
 
+def test_a_wrong_rule_around_a_loop_outside_tensorflow_is_wrong():
+    """Newton's iteration in NumPy; the rule of the implicit function theorem lacks a factor."""
+
+    def solve(a):
+        root, step = np.ones_like(a), np.ones_like(a)
+        while np.abs(step).max() > 1e-5:
+            step = (a / root - root) / 2.0
+            root = root + 0.4 * step
+        return root
+
+    def report(factor):
+        @tf.custom_gradient
+        def root(a):
+            y = tf.numpy_function(solve, [a], a.dtype)
+            y.set_shape(a.shape)
+            return y, lambda dy: dy * tf.cast(factor, a.dtype) / y
+
+        return cgviz.check(root, [2.0, 3.0], where=())
+
+    assert report(0.5).ok
+    for factor in (1.0, 0.505):
+        assert "value" in [each.rule for each in report(factor).findings if each.level == "error"]
+
+
 @pytest.mark.parametrize("width", [1e-6, 1e-7])
 def test_stairs_that_have_a_slope_of_their_own_do_not_make_a_right_rule_wrong(width):
     """As those of a search by halvings that is followed by a division."""
