@@ -37,13 +37,12 @@ LADDER = 20  # runs of f that one slope usually takes
 MOST_CELLS = 4_000_000  # numbers that all blocks hold at once: some hundred megabytes
 SMALL = 5_000  # up to so many entries the whole Jacobian is kept, for the hints
 SMALL_BESIDE = 1e-5  # of the largest slope for an input: below it digits need not all be right
-NEAR = 512  # steps from a tie to a row beside it, so that few steps meet another kink
-# Rows beside a tie. Right rules for the best of several experts needed up to 250, since one in 130
-# lies in the thinnest sector. A rule that is wrong in a third of the sectors passes the first 32,
-# half of them at random, once in 650 times.
+# Rows beside a tie. Right rules for the best of several experts needed up to 128: one in 130 lies
+# in the thinnest sector. A rule that is wrong in a third of the sectors passes the first 32, half
+# of them at random, once in 650 times.
 SIDES = (32, 64, 128, 256)
-# Of how far the rows vary. Right rules for eigenvalues came to 0.03, others to 0.01; half of the
-# right row among n equal numbers is 0.5 / √n away.
+# Of how far the rows vary. Right rules for singular values came to 0.04 with 32 rows, others
+# nearer; half of the right row among n equal numbers is 0.5 / √n away.
 MEAN = 0.05
 # Of the largest claim: the most by which an early stop explains a difference. Right rules of fixed
 # points, roots and eigenvalues, iterated to a tolerance of 1e-3, were off by up to 0.017.
@@ -364,7 +363,7 @@ def _is_mean(found: Comparison, output: int, wrong: Sequence[Mismatch], whole: b
     wrong = [each for each in wrong if each.output == output]
     asked = [each.input for each in wrong]
     f, claim, random = found.f, found.row(output) * found.f.scale, np.random.default_rng(2)
-    step = found.dtype.eps ** (1 / 4) / NEAR
+    near, step = (found.dtype.eps**power for power in (1 / 5, 1 / 2))  # few steps meet a kink
     rows: list[Array] = []
     sides: dict[float, Array] = {}  # where they are, by their distance from the claim
     for count in range(1, SIDES[-1] + 1 if claim.any() else 0):
@@ -372,7 +371,7 @@ def _is_mean(found: Comparison, output: int, wrong: Sequence[Mismatch], whole: b
         side *= 2.0 ** random.uniform(-8.0 * random.random(), 0.0, claim.size)
         if rows and count % 2:  # f may be as it claims in a thin sector: search near the best row
             side = sides[min(sides)] + side * 2.0 ** -random.integers(0, 5)
-        x, one = f.x + NEAR * step * f.scale * side, wrong[count // 2 % len(wrong)]
+        x, one = f.x + near * f.scale * side, wrong[count // 2 % len(wrong)]
         row, move = found.row(output, x) * f.scale, step * only(f.scale, one.input)
         behind, here, ahead = (f.forward(x + t * move)[output] for t in (-1, 0, 1))
         give = 0.1 * one.size * f.scale[one.input] * step

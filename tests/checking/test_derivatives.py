@@ -724,6 +724,7 @@ TIES = {
     "sort of five": (tf.sort, np.zeros(5)),
     "sort in float32": (lambda x: tf.sort(tf.cast(x, tf.float32)), np.zeros(12)),
     "experts": (gates, np.zeros(4)),
+    "experts in float32": (lambda x: gates(tf.cast(x, tf.float32)), np.zeros(4)),
     "own sort": (picked(np.eye(3)[[2, 0, 1]]), [1.0, 1.0, 1.0]),
     "top_k": (lambda x: tf.math.top_k(x, 2).values, [0.0, 0.0, 0.0]),
     "range": (lambda x: (tf.reduce_max(x) + tf.reduce_min(x)) / 2.0, [1.0, 1.0, 1.0]),
