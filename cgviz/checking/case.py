@@ -82,10 +82,14 @@ class Results:
         known = self.rules[rule]
         level = level or known.level
         state = "warn" if level == "warning" else "fail"
-        old = self.rows.get(rule)
-        if old is None or old.state in ("pass", "skip") or (old.state, state) == ("warn", "fail"):
+        old = self.row(rule).state
+        if old in ("", "pass", "skip") or (old, state) == ("warn", "fail"):
             self.rows[rule] = Row(rule, state, reason)
         self.findings.append(Finding(rule, message, hint, lesson or known.lesson, level=level))
+
+    def row(self, rule: str) -> Row:
+        """The row of a rule; one without state and reason if it was not judged yet."""
+        return self.rows.get(rule, Row(rule, "", ""))
 
     def has(self, rule: str) -> bool:
         """Whether this rule has a finding of level "error"."""
@@ -132,8 +136,7 @@ class Case:
     @cached_property
     def custom(self) -> list[Op]:
         """The custom ops at any depth, and the ops whose custom rule was dropped."""
-        ops = with_bodies(self.trace.ops)
-        return [op for op in ops if op.kind == "custom" or op.rule_dropped]
+        return [op for op in with_bodies(self.trace.ops) if op.kind == "custom" or op.rule_dropped]
 
     @cached_property
     def diagnosis(self) -> Sequence[Finding]:
@@ -173,8 +176,7 @@ class Case:
     @property
     def linear(self) -> bool:
         """Whether every rule is linear in its upstream, as far as that was judged."""
-        row = self.results.rows.get("upstream")
-        return row is None or row.state == "pass"
+        return self.results.row("upstream").state in ("", "pass")
 
     @property
     def y(self) -> Array:
@@ -328,13 +330,12 @@ def _widened(
         return flat, given, trace
     # A given variable that f reads itself, not through its argument, has no copy in `wide`.
     copied = {id(leaf.source) for leaf in flat.leaves} - {id(v) for v in flat.variables}
-    if copied & {id(v) for v in recording.recorder.variables.values()}:
-        return flat, given, trace
+    read_itself = copied & {id(v) for v in recording.recorder.variables.values()}
     # If the values differ by more than rounding, even that of bfloat16, f does something else in
     # float64 and cannot be judged there. Digits lost beside a 1, as in log(1 + x), are rounding as
     # well, however small f is.
     give = 0.05 * largest(there) + 8 * _coarsest(flat.dtypes).eps
-    if here.shape != there.shape or apart(here, there, give).size:
+    if read_itself or here.shape != there.shape or apart(here, there, give).size:
         return flat, given, trace
     # A variable that f reads keeps its dtype: in 16 bits its steps and its gradient are coarse.
     read = [each for each in wide.dtypes if each.coarse]

@@ -86,15 +86,14 @@ def check(
         )
     wanted = [where] if isinstance(where, str) else list(where)
     known = ("eager", *places.PLACES)
-    for name in wanted:
-        if name not in known:
-            listed = ", ".join(map(repr, known))
-            raise ValueError(f"`where` holds {name!r}, and there are only {listed}")
+    if unknown := [name for name in wanted if name not in known]:
+        listed = ", ".join(map(repr, known))
+        raise ValueError(f"`where` holds {unknown[0]!r}, and there are only {listed}")
     title = arguments.title(f)
     progress = Progress(f"check of {title}")
     flat = Flattened(f, given, {id(t): name for t, name in named}, on_run=progress.run)
     for leaf in flat.leaves:
-        if not np.isfinite(flat.x[leaf.start : leaf.stop]).all():
+        if not np.isfinite(flat.x[leaf.span]).all():
             raise ValueError(
                 f"cgviz.check: `{leaf.name}` holds NaN or infinity, and a derivative is judged at "
                 "finite numbers. Check at a nearby point."
@@ -227,7 +226,7 @@ def _plot(case: Case, ax: Axes | None) -> Axes:
     judged = case.judged
     leaf = judged.leaves[0]
     here, name = float(judged.x[leaf.start]), leaf.entry(leaf.start)
-    half = max(2.0 * largest(judged.x[leaf.start : leaf.stop]), 1.0)
+    half = max(2.0 * largest(judged.x[leaf.span]), 1.0)
     scale = 2.0 ** np.round(np.log2(half / 8))
     unit = np.eye(1, judged.x.size, leaf.start)[0]
     at = np.linspace(-half, half, POINTS)

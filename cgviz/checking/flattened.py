@@ -29,6 +29,7 @@ from ..graph.dtypes import Dtype
 from ..graph.model import silenced
 from ..recording import arguments, tf_hooks
 from ..recording.build import dense, variable_name
+from ..recording.events import OpEvent
 
 Kept = dict[int, tuple[Any, Any]]
 """Variables by their id, each with a copy of its value."""
@@ -60,8 +61,7 @@ def to_tensor(vector: Array, shape: Sequence[int], dtype: Any) -> Any:
 
 def vector_size(tensor: Any) -> int:
     """How many real numbers a tensor or variable holds."""
-    size = math.prod(tensor.shape)
-    return size * (2 if tensor.dtype.is_complex else 1)
+    return math.prod(tensor.shape) * (2 if tensor.dtype.is_complex else 1)
 
 
 def join(tensors: Sequence[Any]) -> Array:
@@ -71,8 +71,7 @@ def join(tensors: Sequence[Any]) -> Array:
 
 def split(vector: Array, like: Sequence[Any]) -> list[Any]:
     """The inverse of `join`: tensors of the shapes and dtypes of `like`."""
-    parts = [vector[leaf.start : leaf.stop] for leaf in lay(like)]
-    return [to_tensor(part, each.shape, each.dtype) for part, each in zip(parts, like, strict=True)]
+    return [to_tensor(vector[x.span], x.source.shape, x.source.dtype) for x in lay(like)]
 
 
 def dot(tensors: Sequence[Any], others: Sequence[Any]) -> Any:
@@ -101,6 +100,11 @@ class Leaf:
     def stop(self) -> int:
         """Where the next leaf begins."""
         return self.start + vector_size(self.source)
+
+    @property
+    def span(self) -> slice:
+        """Its place in x."""
+        return slice(self.start, self.stop)
 
     def entry(self, index: int) -> str:
         """The name of an entry of x: `w[1, 2]`, `imag z[0]`; without an index for a scalar."""
@@ -173,10 +177,10 @@ class Flattened:
         """
         sizes = np.ones(self.x.size)
         for leaf in self.leaves:
-            part = np.abs(self.x[leaf.start : leaf.stop])
+            part = np.abs(self.x[leaf.span])
             largest = np.max(part, initial=0.0)
             part = np.where(part > TINY, part, largest if largest > TINY else 1.0)
-            sizes[leaf.start : leaf.stop] = 2.0 ** np.round(np.log2(part))
+            sizes[leaf.span] = 2.0 ** np.round(np.log2(part))
         return sizes
 
     @property
@@ -265,7 +269,7 @@ class Flattened:
             if gradient is not None:
                 part = to_vector(gradient)
                 fits = part.size == leaf.stop - leaf.start
-                vector[leaf.start : leaf.stop] = part if fits else np.nan
+                vector[leaf.span] = part if fits else np.nan
         return Pulled(value, tuple(found), vector)
 
     def summed(self) -> Flattened:
@@ -282,12 +286,9 @@ class Flattened:
         read = {id(variable) for variable in self.variables}
         given = [leaf for leaf in self.leaves if id(leaf.source) not in read]
         made = {id(leaf.source): _in_double(leaf.source) for leaf in given}
-
-        def wide(leaf: Any) -> Any:
-            return made.get(id(arguments.as_source(leaf)), leaf)
-
+        wide = [made.get(id(arguments.as_source(each)), each) for each in self.flat]
         names = {id(made[id(leaf.source)]): leaf.name for leaf in given}
-        return replace(self, given=tf.nest.map_structure(wide, list(self.given)), names=names)
+        return replace(self, given=tf.nest.pack_sequence_as(self.given, wide), names=names)
 
     @property
     def dtypes(self) -> list[Dtype]:
@@ -331,13 +332,19 @@ def first_derivative(flat: Flattened, seed: Array, growing: bool = False) -> Fla
             factor = start + dot(along, sources)
             upstream = [each * tf.cast(factor, each.dtype) for each in upstream]
         found = tape.gradient(targets, sources, upstream, unconnected_gradients="zero")
-        pairs = zip(found, sources, strict=True)
-        return [tf.cast(dense(g, s.shape), s.dtype) for g, s in pairs]
+        return [tf.cast(dense(g, s.shape), s.dtype) for g, s in zip(found, sources, strict=True)]
 
     return replace(flat, f=derivative)
 
 
-# --- what a run may change ---------------------------------------------------------------------
+# --- what a run does, and what it may change -----------------------------------------------------
+
+
+def ops_of(run: Callable[[], Any]) -> list[OpEvent]:
+    """The ops that run, those inside a `tf.function` too."""
+    with tf_hooks.recording(True) as recording:
+        run()
+    return [each for each in recording.events() if isinstance(each, OpEvent)]
 
 
 @contextmanager

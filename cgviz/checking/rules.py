@@ -6,7 +6,6 @@ The rules that need finite differences are in `derivatives`, those of other plac
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -18,20 +17,18 @@ import tensorflow as tf
 from .. import style
 from ..graph import Array
 from ..graph.dtypes import Dtype
+from ..graph.model import lines_of
 from ..hinting import hints
 from ..lessons import DEBUGGING, INPUTS, STABILITY, UPSTREAM, VARIABLES
 from ..reading.format import clipped
-from ..recording import arguments, tf_hooks
+from ..recording import arguments
 from ..recording.build import dense, variable_name
-from ..recording.events import OpEvent
 from .case import Case, CustomStep, Results, Rule
 from .comparison import apart, largest, largest_beside
-from .flattened import join, split, to_vector
+from .flattened import join, ops_of, split, to_vector
 
 # --- what f raises -----------------------------------------------------------------------------
 
-# What TensorFlow and Keras add to an exception.
-NOISE = r"\AException encountered when calling .*|\{\{function_node .*?\}\}\s*|\x1b\[[0-9;]*m"
 LONGEST = 300  # characters of an exception that are quoted: some three lines
 
 
@@ -48,9 +45,9 @@ def explain(error: BaseException) -> tuple[str, str]:
 
 def first_line(error: BaseException) -> str:
     """An exception in one line: its type and the first line of its message."""
-    text = [line for line in re.sub(NOISE, "", str(error)).splitlines() if line.strip()] or [""]
-    if text[0].strip() == "in user code:":  # AutoGraph puts the exception itself last
-        return text[-1].strip()
+    text = lines_of(error) or [""]
+    if text[0] == "in user code:":  # AutoGraph puts the exception itself last
+        return text[-1]
     return type(error).__name__ + (f": {clipped(text[0], LONGEST)}" if text[0] else "")
 
 
@@ -62,8 +59,7 @@ def more(count: int) -> str:
 def raised(results: Results, error: Exception) -> None:
     """Note that f or its backward pass raised an error."""
     rule, hint = explain(error)
-    message = f"f or its backward pass raised {first_line(error)}"
-    results.broken(rule, "raises", message, hint)
+    results.broken(rule, "raises", f"f or its backward pass raised {first_line(error)}", hint)
     if rule != "runs":
         results.skipped("runs", "see below")
 
@@ -193,8 +189,9 @@ def _use_of_upstream(case: Case, step: CustomStep) -> tuple[str, str]:
         return join(gradients_of(back if isinstance(back, list | tuple) else [back]))
 
     sizes = [to_vector(each).size for each in gradients_of(step.downstream)]
-    name = partial(case.argument_name, step)
-    return nonlinearity(rule, join(known).size, case.given, sizes, name)
+    return nonlinearity(
+        rule, join(known).size, case.given, sizes, partial(case.argument_name, step)
+    )
 
 
 _USES_OF_UPSTREAM = {
@@ -272,13 +269,6 @@ def largest_term(run: Callable[[], Any]) -> float:
     """The size of the largest number that the ops of a run return, and so round."""
     met = (t for op in ops_of(run) for t in op.outputs if arguments.can_be_watched(t))
     return max((largest(to_vector(t)) for t in met), default=0.0)
-
-
-def ops_of(run: Callable[[], Any]) -> list[OpEvent]:
-    """The ops that run, those inside a `tf.function` too."""
-    with tf_hooks.recording(True) as recording:
-        run()
-    return [each for each in recording.events() if isinstance(each, OpEvent)]
 
 
 # --- variables ---------------------------------------------------------------------------------

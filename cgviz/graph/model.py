@@ -305,6 +305,21 @@ def silenced() -> Iterator[None]:
                     sys.stdout = sys.stdout.stream
 
 
+# What TensorFlow and Keras add to the message of an exception.
+_ADDED = r"\AException encountered when calling .*|\{\{function_node .*?\}\}\s*|\x1b\[[0-9;]*m"
+
+
+def lines_of(error: BaseException) -> list[str]:
+    r"""The lines of an exception's message, without blank ones and what TensorFlow and Keras add.
+
+    Example:
+        >>> lines_of(ValueError("{{function_node __wrapped__Add}} first\n\n  second"))
+        ['first', 'second']
+    """
+    lines = re.sub(_ADDED, "", str(error)).splitlines()
+    return [line.strip() for line in lines if line.strip()]
+
+
 @dataclass(eq=False, repr=False)
 class Step:
     """One op's backward rule as it ran: `downstream = upstream x local`.
@@ -389,9 +404,7 @@ class Step:
             with silenced():
                 return tuple(as_numpy(t) for t in self.pull(upstream))
         except Exception as error:
-            # The first line of its message, without the name of a graph or a traceback.
-            line = next((each for each in str(error).splitlines() if each.strip()), "")
-            said = re.sub(r"\{\{function_node .*?\}\}\s*", "", line).strip().rstrip(".:")
+            said = next(iter(lines_of(error)), "").rstrip(".:")
             raise RuntimeError(
                 f"`.local` runs the backward rule of `{self.op.name}` again, and it failed this "
                 f"time: {said or type(error).__name__}. A rule that uses a tape of its own can run "

@@ -185,6 +185,30 @@ def test_a_wrong_rule_is_not_excused_by_a_branch_that_runs_more_ops_of_the_same_
     assert not report.ok
 
 
+def test_a_wrong_rule_around_a_loop_outside_tensorflow_is_wrong():
+    """Newton's iteration in NumPy; the rule of the implicit function theorem lacks a factor."""
+
+    def solve(a):
+        root, step = np.ones_like(a), np.ones_like(a)
+        while np.abs(step).max() > 1e-5:
+            step = (a / root - root) / 2.0
+            root = root + 0.4 * step
+        return root
+
+    def report(factor):
+        @tf.custom_gradient
+        def root(a):
+            y = tf.numpy_function(solve, [a], a.dtype)
+            y.set_shape(a.shape)
+            return y, lambda dy: dy * tf.cast(factor, a.dtype) / y
+
+        return cgviz.check(root, [2.0, 3.0], where=())
+
+    assert report(0.5).ok
+    for factor in (1.0, 0.505):
+        assert "value" in [each.rule for each in report(factor).findings if each.level == "error"]
+
+
 @pytest.mark.parametrize("width", [1e-6, 1e-7])
 def test_stairs_that_have_a_slope_of_their_own_do_not_make_a_right_rule_wrong(width):
     """As those of a search by halvings that is followed by a division."""
@@ -688,8 +712,19 @@ def picked(weights):
     return ordered
 
 
+def gates(x):
+    """The shares of the two most probable of four experts; few x give these two this order."""
+    w = np.random.default_rng(3).normal(size=(4, 4))
+    best = tf.math.top_k(tf.nn.softmax(tf.linalg.matvec(tf.cast(w.T, x.dtype), x)), 2).values
+    return best / tf.reduce_sum(best)
+
+
 TIES = {
     "sort": (tf.sort, [1.0, 1.0, 1.0]),
+    "sort of five": (tf.sort, np.zeros(5)),
+    "sort in float32": (lambda x: tf.sort(tf.cast(x, tf.float32)), np.zeros(12)),
+    "experts": (gates, np.zeros(4)),
+    "experts in float32": (lambda x: gates(tf.cast(x, tf.float32)), np.zeros(4)),
     "own sort": (picked(np.eye(3)[[2, 0, 1]]), [1.0, 1.0, 1.0]),
     "top_k": (lambda x: tf.math.top_k(x, 2).values, [0.0, 0.0, 0.0]),
     "range": (lambda x: (tf.reduce_max(x) + tf.reduce_min(x)) / 2.0, [1.0, 1.0, 1.0]),
@@ -727,9 +762,20 @@ def test_a_rule_that_claims_no_slope_between_the_two_of_a_kink_is_wrong(slope):
     assert not cgviz.check(lambda x: tf.reduce_sum(relu(x)), [0.0, 1.0]).ok
 
 
-@pytest.mark.parametrize("weights", [7.0 * np.eye(3), np.ones((3, 3))])
-def test_where_three_numbers_are_equal_a_gradient_that_is_too_long_is_wrong(weights):
+@pytest.mark.parametrize("weights", [7.0 * np.eye(3), np.ones((3, 3)), 0.5 * np.eye(3)])
+def test_where_three_numbers_are_equal_a_gradient_that_is_no_mean_of_those_beside_is_wrong(weights):
     assert "value" in [each.rule for each in cgviz.check(picked(weights), [1.0, 1.0, 1.0]).findings]
+
+
+def test_a_rule_that_is_hardly_wrong_in_one_of_many_entries_is_not_excused_by_a_tie():
+    factors = np.where(np.arange(12) == 3, 3.14 / np.pi, 1.0)
+
+    @tf.custom_gradient
+    def norm(x):
+        y = tf.norm(x)
+        return y, lambda dy: dy * factors * x / y
+
+    assert not cgviz.check(norm, np.linspace(1.0, 2.0, 12)).ok
 
 
 def test_a_rule_that_is_wrong_beside_a_tie_is_wrong_at_it():
@@ -818,9 +864,14 @@ def test_a_rule_that_computes_in_16_bits_is_judged_by_their_digits(small, factor
     assert not ok or "finite differences in" in str(report)
 
 
-def test_a_surrogate_that_vectorized_map_drops_is_said_not_to_have_run():
+@pytest.mark.parametrize("scale", [lambda: 1.0, lambda: tf.stop_gradient(3.0)])
+def test_a_surrogate_that_vectorized_map_drops_is_said_not_to_have_run(scale):
     through = tf.custom_gradient(lambda x: (tf.round(x), lambda dy: dy))
-    report = cgviz.check(lambda x: tf.vectorized_map(through, x), [[0.3], [1.2]], surrogate=True)
+    report = cgviz.check(
+        lambda x: tf.vectorized_map(through, x) * tf.cast(scale(), x.dtype),
+        [[0.3], [1.2]],
+        surrogate=True,
+    )
     (row,) = [row for row in report.rows if row.rule == "surrogate"]
     assert row.reason == "no custom rule ran: agrees with the true derivative here"
 
