@@ -453,8 +453,8 @@ def curves(what: str, x: Any, each: Mapping[str, Any], up: str = "value or slope
     ax.axhline(0.0, color="0.7", linewidth=0.8)
     places = [len(x) * part // 5 for part in (1, 2, 3, 4)]
 
-    def at(numbers: Any) -> str:
-        return ", ".join(style.number(numbers[i], 2) for i in places)
+    def at(numbers: Any, digits: int = 2) -> str:
+        return ", ".join(style.number(numbers[i], digits) for i in places)
 
     said = [f"{name} {at(y)}" for name, y in each.items()]
     look = current_palette()
@@ -469,7 +469,7 @@ def curves(what: str, x: Any, each: Mapping[str, Any], up: str = "value or slope
         said.append(f"opposite signs from {style.number(low, 2)} to {style.number(high, 2)}")
     ax.set(xlabel=what, ylabel=up)
     ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    return speak(ax, f"At {what} = {at(x)}: {'; '.join(said)}.")
+    return speak(ax, f"At {what} = {at(x, 3)}: {'; '.join(said)}.")
 
 
 def elsewhere(f: Callable[..., Any], *args: Any) -> None:
