@@ -1,6 +1,8 @@
 """Helpers of lesson 10: the positions of S2, fits, four pictures.
 
 positions  38 published positions: dates, places on the sky, their errors
+project    from the plane of an orbit to the sky
+size       half the length of an orbit that is seen tilted
 fit        moves a guess to where the model misses the measurements least
 fit_again  fits a model to measurements with other random errors, many times
 sketch     Kepler's two angles, M and E
@@ -40,6 +42,51 @@ def positions() -> tuple[Any, Any, Any]:
     """
     rows = np.loadtxt(Path(__file__).with_name("s2.csv"), delimiter=",", skiprows=3)
     return rows[:, 0], rows[:, 1:3], rows[:, 3:]
+
+
+def project(x: Any, y: Any, date: Any, eight: Any) -> Any:
+    """Where places in the plane of an orbit are on the sky.
+
+    Args:
+        x: Along the first picture's horizontal line, measured from what the body circles [n]; 1 is
+            the radius of the circle.
+        y: Straight up, likewise [n].
+        date: Years [n].
+        eight: Four pairs, each east and north in thousandths of an arcsecond [8]: what a step of 1
+            in x becomes, what a step of 1 in y becomes, where the body's centre of motion is at
+            the start of 2005, and by how much it moves each year.
+
+    Returns:
+        East and north of each place [n, 2].
+
+    Example:
+        >>> eight = tf.constant([0.0, -100.0, 90.0, 0.0, 1.0, 2.0, 0.0, 3.0])
+        >>> one = tf.constant([1.0])
+        >>> print(project(one, 0.0 * one, 2006.0 * one, eight).numpy())
+        [[  1. -95.]]
+    """
+    a, b, c, d = tf.unstack(tf.reshape(eight, [4, 2]))
+    return x[:, None] * a + y[:, None] * b + c + (date - 2005.0)[:, None] * d
+
+
+def size(eight: Any) -> float:
+    """Half the length of an orbit that is seen tilted.
+
+    It is the radius of a circle. Seen tilted, all radii of a circle look shorter but one, so the
+    longest has the true length. A thousandth of an arcsecond is 8 au at 8000 parsecs (Ghez et al.
+    2008, Astrophysical Journal 689, 1044).
+
+    Args:
+        eight: As for `project` [8].
+
+    Returns:
+        The size in au.
+
+    Example:
+        >>> print(size([0.0, -100.0, 90.0, 0.0, 0.0, 0.0, 0.0, 0.0]))
+        800.0
+    """
+    return float(8.0 * np.linalg.norm(np.reshape(eight[:4], (2, 2)), 2))
 
 
 def fit(with_slopes: Callable[[Any], tuple[Any, Any]], guess: Any, steps: int = 8) -> Any:
@@ -202,8 +249,6 @@ def on_sky(
     source: Any = None,
     low: bool = False,
     years: tuple[int, int] | None = None,
-    a: Any = None,
-    b: Any = None,
 ) -> SpokenFigure:
     """The positions of S2 with their errors, as on the sky, where east is on the left.
 
@@ -216,8 +261,6 @@ def on_sky(
         low: Cut off the top of the map, so that the rest is larger.
         years: The years in which the curve begins and ends, written there and at both ends of
             `source`.
-        a: East and north [2] of an arrow from the middle of the curve, named a.
-        b: The same for a second arrow, named b.
 
     Returns:
         The figure; its `alt` says what is drawn.
@@ -253,13 +296,6 @@ def on_sky(
     if years is not None:
         note(f"{years[0]}", curve[0], (-4, 0), ha="right", color=look.forward)
         note(f"{years[-1]}", curve[-1], (4, 0), ha="left", color=look.forward)
-    for name, arrow in (("a", a), ("b", b)):
-        if arrow is not None:
-            middle = (np.min(curve, axis=0) + np.max(curve, axis=0)) / 2.0
-            how = {"color": look.text, "arrowstyle": "-|>", "shrinkA": 0, "shrinkB": 0}
-            ax.annotate("", middle + arrow, middle, arrowprops=how)
-            place = middle + np.multiply(arrow, 0.3)
-            note(name, place, (5, 5), weight="bold", va="baseline")
     ax.set(
         xlim=(95, -95),
         ylim=(-30, 165 if low else 200),
@@ -275,9 +311,6 @@ def on_sky(
         places.append(f"what it circles {'from' if at[1:] else 'at'} {' to '.join(at)}")
     if years is not None:
         places.append(f"the orbit begins in {years[0]} and ends in {years[1]}")
-    for name, arrow in (("a", a), ("b", b)):
-        if arrow is not None:
-            places.append(f"the arrow {name} is {arrow[0]:.0f}, {arrow[1]:.0f}")
     figure.alt = f"{', '.join(lines)}.\nEast, north: {'; '.join(places)}."
     return figure
 
