@@ -159,6 +159,8 @@ class Report(Outcome):
         counts = ((errors, "error"), (len(self.findings) - errors, "warning"))
         words = ", ".join(counted(n, word) for n, word in counts if n)
         right = "✓ right as a surrogate" if "surrogate" in results.rows else "✓ right"
+        if right == "✓ right" and results.row("value").reason == derivatives.UNCERTAIN:
+            right = "– not judged here"
         wrong = {each.rule for each in self.findings if each.level == "error"}
         outcome = "✗ not judged" if wrong == {"mutation"} else "✗ wrong" if wrong else right
         self.headline = f"check of {title}: {outcome}{f' ({words})' if words else ''}"
