@@ -43,7 +43,8 @@ def check(
     (f(x+h) - f(x-h)) / 2h extrapolated to h = 0, in float64 if f runs in it. The rules are also run
     with other upstreams, and at inputs nearby, and f is differentiated twice, run in a graph, and
     so on. f may contain custom gradients at any depth, or none. An f that gives another value each
-    time is not judged, and not ok.
+    time is not judged, and not ok. Where a slope is infinite nothing can be judged: a warning names
+    the entry, and if it is so for all, the headline says "not judged here".
 
     Args:
         f: A function of tensors that returns a tensor, or a nested structure of tensors.

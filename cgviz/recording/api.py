@@ -60,10 +60,7 @@ def trace(
     arguments.check_order(order)
     with _recording(open_functions) as recording:
         run = partial(differentiate, f, given, upstream, order, recording.recorder.events)
-        try:
-            value, first = run()
-        except Exception as error:
-            value, first = tf_hooks.run_closed(recording, run, error)
+        value, first = tf_hooks.run_recorded(recording, run)
         events = recording.events()
 
     def built() -> Trace:

@@ -90,7 +90,6 @@ class NoteEvent:
 
     what: str  # "opened", "closed" (both name a `tf.function`) or "jacobian"
     name: str = ""
-    function: Any = None
 
 
 def current_task() -> Any:
@@ -115,6 +114,7 @@ class ThreadRecorder:
         self.handles: list[Any] = []  # kept alive, so that their ids are not used again
         # If asked for: each variable, by its id, with its value before it was first touched.
         self.before: dict[int, tuple[Any, Any]] | None = None
+        self.graph_only: set[Any] = set()  # the `tf.function`s that cannot run opened
         self.left_to_python = False  # whether C++ asked for a handle and was given None
 
     def beside(self) -> ThreadRecorder:

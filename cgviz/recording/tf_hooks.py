@@ -33,7 +33,6 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
-from weakref import WeakSet
 
 import numpy as np
 import tensorflow as tf
@@ -80,7 +79,6 @@ try:
 except (ImportError, AttributeError) as error:
     raise _unsupported(error) from error
 
-_graph_only: WeakSet[Any] = WeakSet()  # the `tf.function`s that cannot run opened
 _recorder: ContextVar[ThreadRecorder | None] = ContextVar("_recorder", default=None)
 # Custom rules that were left out, so that their bodies are differentiated; None where none is.
 _ignored: ContextVar[list[Any] | None] = ContextVar("_ignored", default=None)
@@ -366,9 +364,9 @@ def _on_function_call(original: Any, called: Any, *args: Any, **kwargs: Any) -> 
     if recorder is None:
         return original(called, *args, **kwargs)
     function = called.python_function
-    opens = recorder.recordings[-1].open_functions and called not in _graph_only
+    opens = recorder.recordings[-1].open_functions and called not in recorder.graph_only
     opens = opens and source.is_learners(function)  # a library's own may need the graph
-    note = NoteEvent("opened" if opens else "closed", title(called), called)
+    note = NoteEvent("opened" if opens else "closed", title(called))
     if not (getattr(function, "__module__", None) or "").startswith("tensorflow."):
         recorder.events.append(note)
     if opens:
@@ -378,7 +376,7 @@ def _on_function_call(original: Any, called: Any, *args: Any, **kwargs: Any) -> 
             # TensorFlow's message says "eager" if something needs a graph, such as `tf.gradients`.
             if "eager" not in str(error):
                 raise
-            _graph_only.add(called)
+            recorder.graph_only.add(called)
             note.what = "closed"
     return original(called, *args, **kwargs)
 
@@ -558,25 +556,25 @@ def recording(open_functions: bool) -> Iterator[Recording]:
             raise
 
 
-def run_closed(recording: Recording, run: Callable[[], Any], error: Exception) -> Any:
-    """Run again after an error, with all functions closed: a rule may work in a graph only.
+def run_recorded(recording: Recording, run: Callable[[], Any]) -> Any:
+    """Run; if that raises, run again with every function closed: a rule may need the graph.
 
     Raises:
-        Exception: `error`, if no function was open, or this run raises too; what this run raises,
-            if `error` says that only a graph could have gone on.
+        Exception: What the first run raises, if the second raises too or would be the same; but
+            what the second raises, if the first got no further because it was not in a graph.
     """
-    notes = [each for each in recording.events() if isinstance(each, NoteEvent)]
-    opened = {note.function for note in notes if note.what == "opened"}
-    if not opened:
-        raise error
-    del recording.recorder.events[recording.start :]
-    recording.open_functions = False
     try:
-        result = run()
-    except Exception as closed:
-        raise (closed if "eager" in str(error) else error) from None
-    _graph_only.update(opened)
-    return result
+        return run()
+    except Exception as error:
+        noted = recording.events()
+        if not any(isinstance(each, NoteEvent) and each.what == "opened" for each in noted):
+            raise
+        del recording.recorder.events[recording.start :]
+        recording.open_functions = False
+        try:
+            return run()
+        except Exception as closed:
+            raise (closed if "eager" in str(error) else error) from None
 
 
 @contextmanager
