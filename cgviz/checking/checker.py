@@ -43,7 +43,8 @@ def check(
     (f(x+h) - f(x-h)) / 2h extrapolated to h = 0, in float64 if f runs in it. The rules are also run
     with other upstreams, and at inputs nearby, and f is differentiated twice, run in a graph, and
     so on. f may contain custom gradients at any depth, or none. An f that gives another value each
-    time is not judged, and not ok.
+    time is not judged, and not ok. Where a slope is infinite nothing can be judged: a warning names
+    the entry, and if it is so for all, the headline says "not judged here".
 
     Args:
         f: A function of tensors that returns a tensor, or a nested structure of tensors.
@@ -159,6 +160,8 @@ class Report(Outcome):
         counts = ((errors, "error"), (len(self.findings) - errors, "warning"))
         words = ", ".join(counted(n, word) for n, word in counts if n)
         right = "✓ right as a surrogate" if "surrogate" in results.rows else "✓ right"
+        if right == "✓ right" and results.row("value").reason == derivatives.UNCERTAIN:
+            right = "– not judged here"
         wrong = {each.rule for each in self.findings if each.level == "error"}
         outcome = "✗ not judged" if wrong == {"mutation"} else "✗ wrong" if wrong else right
         self.headline = f"check of {title}: {outcome}{f' ({words})' if words else ''}"

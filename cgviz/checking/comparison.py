@@ -25,7 +25,7 @@ import numpy as np
 
 from ..graph import Array, dtypes
 from ..graph.dtypes import Dtype
-from .differences import Slope, slope
+from .differences import VAGUE, Slope, slope
 from .flattened import TINY, Flattened, Leaf, leaf_at, ops_of
 
 MANY = 128  # up to so many inputs are moved one at a time, and so many outputs pulled
@@ -133,7 +133,8 @@ class Comparison:
         slopes = Slope(*(np.stack(part, axis=1) for part in each))
         rows, claims, wobbles = self._claims(directions, most)
         alone = len(columns) == n
-        for bent, words in ((slopes.kink, "has a kink"), (slopes.jump, "jumps")):
+        vague = np.isinf(slopes.error) & ~slopes.jump  # at a pole and where a slope is infinite
+        for bent, words in ((vague, VAGUE), (slopes.kink, "has a kink"), (slopes.jump, "jumps")):
             self.bends += [(i, j if alone else -1, words) for i, j in np.argwhere(bent).tolist()]
         if alone and rows is None:
             self._note(slopes, claims, self._outside(slopes, claims, wobbles, claims))

@@ -20,7 +20,7 @@ from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, STABILITY
 from . import rules
 from .case import Case, Row, Rule
 from .comparison import Comparison, Mismatch, apart, largest, only, stops_early, tied, timed
-from .differences import Slope, slope
+from .differences import VAGUE, Slope, slope
 from .flattened import Leaf, first_derivative, leaf_at
 
 UNCERTAIN = "finite differences are too uncertain here"
@@ -51,6 +51,9 @@ def value(case: Case) -> None:
             elif stops_early(found, wrong):
                 results.skipped("value", EARLY)
                 wrong = []
+    nothing_judged = judged.x.size and case.y.size and not found.judged
+    if nothing_judged and not found.bends and not case.surrogate:
+        found.bends = [(0, 0, VAGUE)]
     _kinks(case, found)
     slight = [each for each in found.mismatches if each not in wrong]
     by_leaf: dict[Leaf, list[Mismatch]] = {}
@@ -76,7 +79,7 @@ def value(case: Case) -> None:
             reason, hint = EARLY, _TIGHTEN
             words = f"{EARLY}, and so has a derivative of its own: {words}"
         results.broken("precision", reason, words, hint)
-    if judged.x.size and case.y.size and not found.judged:
+    if nothing_judged:
         results.skipped("value", _blind(case) or UNCERTAIN)
     elif not (found.mismatches or case.surrogate or results.row("kink").reason in (STAIRS, TIED)):
         with suppress(Exception):  # f may raise there
@@ -196,12 +199,14 @@ def _kinks(case: Case, found: Comparison) -> None:
     if found.dtype.coarse:
         case.results.skipped("kink", f"not judged: {found.dtype.name} has too few digits")
         return
-    if not found.bends:
+    blind = _blind(case)
+    bends = [bend for bend in found.bends if bend[2] != VAGUE or not blind]
+    if not bends:
         if found.unsure:
-            case.results.skipped("kink", _blind(case) or UNCERTAIN)
+            case.results.skipped("kink", blind or UNCERTAIN)
         case.results.passed("kink", "smooth at this point")
         return
-    i, j, what = found.bends[0]
+    i, j, what = bends[0]
     at = f" ({case.input_name(j)})" if j >= 0 else ""
     where = "this very point" if found.dtype.eps <= dtypes.FLOAT64.eps else "this point or nearby"
     case.results.broken(
@@ -215,6 +220,8 @@ def _kinks(case: Case, found: Comparison) -> None:
 _BENDS = {
     "has a kink": "two slopes here: any slope between them was taken as right",
     "jumps": "no derivative here, and none was judged",
+    VAGUE: "an infinite slope, or one that finite differences cannot find: the gradient there was "
+    "not judged",
     STAIRS: "one slope over short steps and another over longer ones, as a search that stops early "
     "or a rounding (if on purpose: surrogate=True) has; the rule claims the second, which was "
     "taken as right",
@@ -262,8 +269,9 @@ _TIGHTEN = (
 
 _ON_PURPOSE = "If on purpose, say so with surrogate=True."
 _FLAT = (
-    "The true derivative is 0 here. If the rule replaces a 0 on purpose, as a straight-through "
-    "estimator does, say so with surrogate=True."
+    "The true derivative is 0 here: where a clip, a relu or a round is flat, a rule needs a mask. "
+    "If it replaces a 0 on purpose, as a straight-through estimator does, say so with "
+    "surrogate=True."
 )
 _GENERAL = (
     "Work the rule out by hand for this entry. Look for the output in place of the input or the "
@@ -305,7 +313,7 @@ def _explain(case: Case, found: Comparison, leaf: Leaf, wrong: Sequence[Mismatch
         reason = f"{'nothing' if nothing else 'not all'} flows to {leaf.name}"
         results.broken(rule, reason, f"{message} {numbers}.", hint)
     else:
-        hint = _pattern(found, case, leaf)
+        hint = _pattern(found, case, leaf, wrong)
         lesson = VARIABLES if leaf.variable else INPUTS if len(case.judged.leaves) > 1 else CHAIN
         lesson = KINKS if hint == _FLAT else lesson
         message = f"{numbers}{case.guilty(leaf)}."
@@ -318,8 +326,10 @@ def _nothing(case: Case, leaf: Leaf) -> Finding | None:
     return next((each for each in found if leaf.name in each.sources), next(iter(found), None))
 
 
-def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
+def _pattern(found: Comparison, case: Case, leaf: Leaf, wrong: Sequence[Mismatch]) -> str:
     """What the wrong numbers look like, as a hint."""
+    if all(each.reach <= 10 * each.error for each in wrong):
+        return _FLAT
     general = _GENERAL if case.guilty(leaf) else _NO_RULE
     matrix = np.asarray(leaf.source)
     if matrix.ndim > 1 and matrix.any() and np.array_equal(matrix, matrix.swapaxes(-1, -2)):
@@ -334,8 +344,6 @@ def _pattern(found: Comparison, case: Case, leaf: Leaf) -> str:
         alike = other is not leaf and theirs.shape == mine.shape and theirs.any()
         if alike and _close(mine, theirs) and _close(yours, right):
             return f"This is the gradient of `{other.name}`: are the two swapped in the `return`?"
-    if not right.any():
-        return _FLAT
     factor = _factor(mine, right)
     everywhere = " everywhere" if (right != 0).sum() > 1 else ""
     if factor and style.number(factor, 3) != "1":
@@ -501,11 +509,14 @@ def _beside(case: Case, level: str) -> None:
             numbers = (
                 f": yours {style.number(yours / by)}, true {_sure(true / by, error / abs(by))}"
             )
+            vague = case.results.row("kink").reason in (VAGUE, "jumps", UNCERTAIN)
+            here = "could not be judged in full here, and" if vague else "is right here, but"
+            also = "is wrong" if vague else "not"
             case.results.broken(
                 "second order",
                 f"wrong for {leaf.name}",
-                f"the gradient for {leaf.name} is right here, but not beside this point, so its "
-                f"own derivative is wrong{numbers if one else ''}.",
+                f"the gradient for {leaf.name} {here} {also} beside this point, so its own "
+                f"derivative is wrong{numbers if one else ''}.",
                 "Check at a nearby point: there the wrong entries of the gradient are named.",
                 level=level,
             )

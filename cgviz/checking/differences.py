@@ -30,6 +30,7 @@ STRAIGHT = 0.1  # relative: over longer steps the slope of a curve soon changes 
 # the point.
 COARSE_STEPS = tuple(2.0**-e for e in range(1, 7, 2))
 ROUNDING = 4.0  # last bits by which rounding alone may make two values of f differ
+VAGUE = "cannot be judged"  # what is said of f where its slope is infinite
 PLAUSIBLE = 250.0  # up to so many times that much can still be rounding, if terms cancel inside f
 
 

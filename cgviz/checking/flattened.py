@@ -343,7 +343,7 @@ def first_derivative(flat: Flattened, seed: Array, growing: bool = False) -> Fla
 def ops_of(run: Callable[[], Any]) -> list[OpEvent]:
     """The ops that run, those inside a `tf.function` too."""
     with tf_hooks.recording(True) as recording:
-        run()
+        tf_hooks.run_recorded(recording, run)
     return [each for each in recording.events() if isinstance(each, OpEvent)]
 
 

@@ -23,7 +23,7 @@ from ..reading.format import counted
 from ..recording import tf_hooks
 from . import rules
 from .case import Case, Row, Rule
-from .comparison import largest_beside
+from .comparison import largest, largest_beside, wobble
 from .flattened import Pulled, join, restore, split
 
 # --- run again ---------------------------------------------------------------------------------
@@ -132,11 +132,23 @@ def _difference(case: Case, found: Pulled) -> str:
     # The operations may run in another order: in float32 three digits stay the same.
     part = max(1e-4, 2 * dtype.eps)
     give = part * largest_beside(eager.value)
-    words = first(case.output_name, found.value, eager.value, wide.value, give)
+    values = case.output_name, found.value, eager.value, wide.value
+    words = first(*values, give) and first(*values, give + _noise(case))
     moved = part * largest_beside(eager.vector, case.flat.sizes)
     gradients = case.gradient_name, found.vector, eager.vector, wide.vector
     # `case.give` takes two runs.
     return words or (first(*gradients, moved) and first(*gradients, moved + case.give))
+
+
+def _noise(case: Case) -> float:
+    """How far rounding may move an output where large terms cancel in f, as in x / 3 · 3 - x.
+
+    It is at most some last bits of the largest number on the way, or a jump would excuse anything,
+    and what the last bits of the inputs do, or a large number that does not cancel would.
+    """
+    flat, eps = case.flat, case.given.eps
+    moved = 10 * largest(wobble(flat.forward, case.eager.value, flat.x, eps))
+    return min(moved, 16 * eps * rules.largest_term(lambda: flat.forward(flat.x)))
 
 
 def compiled(case: Case, **how: Any) -> Pulled:
@@ -237,7 +249,8 @@ _ONE_DRAW = (
 _TRACED = (
     "A graph runs the Python code of f once, while it is traced: state, prints and Python "
     "conditions stay as they were at that moment. A Python number given to a custom gradient "
-    "becomes a tensor there, of float32 or int32: close over it instead."
+    "becomes a tensor there, of float32 or int32: close over it instead. If the numbers are mere "
+    "rounding, as the norm of a 0 is, check at another point."
 )
 RULES = (
     Rule("mutation", GRAPHS, mutation, "warning"),

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import pairwise
+from traceback import walk_tb
 from typing import Any
 
 import numpy as np
@@ -59,7 +61,10 @@ def more(count: int) -> str:
 def raised(results: Results, error: Exception) -> None:
     """Note that f or its backward pass raised an error."""
     rule, hint = explain(error)
-    results.broken(rule, "raises", f"f or its backward pass raised {first_line(error)}", hint)
+    ran = [frame.f_code.co_name for frame, _ in walk_tb(error.__traceback__)]
+    own = {("differentiate", "gradient"), ("pull", "gradient")}  # not a tape inside f
+    who = "the backward pass of f" if own & {*pairwise(ran)} else "f"
+    results.broken(rule, "raises", f"{who} raised {first_line(error)}", hint)
     if rule != "runs":
         results.skipped("runs", "see below")
 
@@ -85,16 +90,16 @@ def returned(case: Case) -> None:
     """Each gradient is a tensor of the shape and the dtype of its input."""
     told = set()
     for step in _some(case.steps):
-        for complaint in _complaints(case, step) if step.label not in told else ():
-            case.results.broken(*complaint)
+        for level, *complaint in _complaints(case, step) if step.label not in told else ():
+            case.results.broken(*complaint, level=level)
             told.add(step.label)
     if case.steps:
         case.results.passed("shape", "each gradient has the shape of its input")
         case.results.passed("dtype", "each gradient has the dtype of its input")
 
 
-def _complaints(case: Case, step: CustomStep) -> Iterator[tuple[str, str, str, str]]:
-    """What is wrong with the gradients of one rule: the rule of `check`, reason, message, hint."""
+def _complaints(case: Case, step: CustomStep) -> Iterator[tuple[str, str, str, str, str]]:
+    """What is wrong with the gradients of one rule: level, rule, reason, message and hint."""
     # TensorFlow lists variables, which come last, in any order.
     known = [variable_name(variable) for variable in step.event.variables]
     names = [""] * (len(step.event.inputs) - len(known)) + known
@@ -103,11 +108,16 @@ def _complaints(case: Case, step: CustomStep) -> Iterator[tuple[str, str, str, s
         if gradient is None or not arguments.can_be_watched(given):
             continue
         tensor = tf.is_tensor(gradient)
+        # Whether anything that is differentiated is behind it.
+        used = all(step.event.watched[i : i + 1])
+        level = "error" if used else "warning"
         mend = "" if tensor else "Return a tensor made of upstream: dy * 2.0, not 2.0."
+        mend = mend if used else "If this input has no gradient on purpose, return None for it."
         got = dense(gradient, given.shape).shape if tensor else np.shape(gradient)
         if got != given.shape:
             a, b = (style.shape(np.zeros(shape)) or "[]" for shape in (given.shape, got))
             yield (
+                level,
                 "shape",
                 f"{b} for {a}",
                 f"{case.argument_name(step, i)} has the shape {a}, but its gradient has {b}, by "
@@ -121,6 +131,7 @@ def _complaints(case: Case, step: CustomStep) -> Iterator[tuple[str, str, str, s
         kind = gradient.dtype.name if tensor else f"of the type {type(gradient).__name__}"
         if kind != wanted:
             yield (
+                level,
                 "dtype",
                 f"{kind} for {wanted}",
                 f"{case.argument_name(step, i)} is {wanted}, but its gradient is {kind}, by "

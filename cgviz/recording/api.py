@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import chain, count
 from typing import Any
 
@@ -38,8 +39,8 @@ def trace(
             ops are recorded; `Trace.notes` names these functions. The last digit may differ from
             the graph's, with `jit_compile=True` more digits. Random ops that keep their state in
             the graph draw other numbers, and `tf.inside_function()` is False. Functions that work
-            only as a graph, such as those that call `tf.gradients`, and functions of libraries
-            stay closed. With False, each call stays one op.
+            only as a graph, such as those that call `tf.gradients`, forward or in a rule, and
+            functions of libraries stay closed. With False, each call stays one op.
 
     Returns:
         A `Trace`. Its numbers are TensorFlow's own, to the last bit.
@@ -58,7 +59,8 @@ def trace(
     given, names = arguments.convert(f, args)
     arguments.check_order(order)
     with _recording(open_functions) as recording:
-        value, first = differentiate(f, given, upstream, order, recording.recorder.events)
+        run = partial(differentiate, f, given, upstream, order, recording.recorder.events)
+        value, first = tf_hooks.run_recorded(recording, run)
         events = recording.events()
 
     def built() -> Trace:

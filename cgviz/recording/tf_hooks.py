@@ -556,6 +556,27 @@ def recording(open_functions: bool) -> Iterator[Recording]:
             raise
 
 
+def run_recorded(recording: Recording, run: Callable[[], Any]) -> Any:
+    """Run; if that raises, run again with every function closed: a rule may need the graph.
+
+    Raises:
+        Exception: What the first run raises, if the second raises too or would be the same; but
+            what the second raises, if the first got no further because it was not in a graph.
+    """
+    try:
+        return run()
+    except Exception as error:
+        noted = recording.events()
+        if not any(isinstance(each, NoteEvent) and each.what == "opened" for each in noted):
+            raise
+        del recording.recorder.events[recording.start :]
+        recording.open_functions = False
+        try:
+            return run()
+        except Exception as closed:
+            raise (closed if "eager" in str(error) else error) from None
+
+
 @contextmanager
 def unrecorded() -> Iterator[None]:
     """Run code that no recording around it sees, even if the code opens recordings of its own.

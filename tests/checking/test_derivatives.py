@@ -103,8 +103,44 @@ def test_a_slope_that_rounding_of_a_large_value_hides_is_not_judged():
 @pytest.mark.parametrize("f", [tf.sqrt, lambda x: tf.sign(x) * tf.abs(x) ** (1 / 3)])
 def test_a_point_where_nothing_could_be_judged_is_not_called_smooth(f):
     safe = tf.custom_gradient(lambda x: (f(x), lambda dy: 0.0 * dy))
-    (row,) = (row for row in cgviz.check(safe, 0.0, where=()).rows if row.rule == "kink")
-    assert (row.state, row.reason) == ("skip", "finite differences are too uncertain here")
+    report = cgviz.check(safe, 0.0, where=())
+    (row,) = (row for row in report.rows if row.rule == "kink")
+    assert (row.state, row.reason) == ("warn", "cannot be judged")
+    assert report.findings[0].message.startswith("out cannot be judged at this very point (in).")
+
+
+@pytest.mark.parametrize("local", [0.0, 7.0, -1.0, 1e5])
+def test_where_nothing_was_judged_nothing_is_called_right(local):
+    root = tf.custom_gradient(lambda x: (tf.sqrt(x), lambda dy: dy * local))
+    report = cgviz.check(root, [0.0])
+    assert report.headline == "check of f: – not judged here (1 warning)"
+    assert report.findings[0].hint == "Check at a nearby point as well."
+    assert cgviz.check(tf.sign, [0.0]).headline == "check of sign: – not judged here (1 warning)"
+    assert "✓ right" in cgviz.check(tf.nn.relu, [0.0]).headline
+
+
+def test_an_infinite_slope_among_others_is_named_and_hides_no_wrong_rule():
+    def check(local):
+        safe = lambda x: local / tf.sqrt(tf.maximum(x, 1e-12))  # noqa: E731
+        rule = tf.custom_gradient(lambda x: (tf.sqrt(x), lambda dy: dy * safe(x)))
+        return {each.rule: each.message for each in cgviz.check(rule, [0.0, 1.0]).findings}
+
+    assert list(check(0.5)) == ["kink"]
+    assert check(0.5)["kink"].startswith("out[0] cannot be judged at this very point (in[0])")
+    assert "yours 0.6, true 0.5" in check(0.6)["value"]
+
+
+def test_a_gradient_that_was_not_judged_here_is_not_called_right_here():
+    def forward(x):
+        return tf.acos(tf.clip_by_value(x, -1.0, 1.0))
+
+    def rule(dy, x):
+        return -dy / tf.sqrt(1.0 - tf.clip_by_value(x, -1.0, 1.0) ** 2 + 1e-6)
+
+    f = tf.custom_gradient(lambda x: (forward(x), lambda dy: rule(dy, x)))
+    found = {each.rule: each.message for each in cgviz.check(f, [1.0]).findings}
+    said = "could not be judged in full here, and is wrong beside this point"
+    assert said in found["second order"]
 
 
 def test_a_surrogate_whose_rule_closes_over_an_input_is_told_so():
@@ -426,7 +462,7 @@ def test_a_second_derivative_that_is_nan_in_every_dtype_is_said():
     def f(x):
         return tf.where(x > 0.0, x, 1.0) * tf.where(x > 0.0, tf.sqrt(x) ** 3, 0.0 * x)
 
-    (found,) = cgviz.check(f, np.float64(0.0), order=2).findings
+    found = cgviz.check(f, np.float64(0.0), order=2).findings[0]
     assert (found.rule, found.level) == ("second order", "error")
     assert "f gives" in found.message
     assert "order=2" in found.hint
@@ -481,6 +517,20 @@ def test_two_gradients_are_called_swapped_only_if_both_are_each_others():
     assert found.hint.startswith("The true derivative is 0 here")
     swapped = hint(lambda dy, x, y: (dy * x, dy * y), 0.3, 1.7, forward=lambda x, y: x * y)
     assert "are the two swapped" in swapped
+
+
+def test_two_gradients_are_not_called_swapped_where_one_is_0_and_the_other_none():
+    said = hint(lambda dy, x, y: (dy, None), 0.3, 1.7, forward=lambda x, y: tf.round(x) + y)
+    assert said.startswith("The true derivative is 0 here")
+
+
+def test_a_mask_that_a_rule_lacks_is_named_though_other_derivatives_are_not_0():
+    clip = lambda x: tf.clip_by_value(x, -1.0, 1.0)  # noqa: E731
+    said = hint(lambda dy, x: dy, [0.5, 2.0], forward=clip)
+    assert "a clip, a relu or a round is flat, a rule needs a mask" in said
+    assert "surrogate=True" in said
+    assert "mask" not in hint(lambda dy, x: 2.0 * dy, [0.5, 2.0], forward=clip)
+    assert "mask" not in hint(lambda dy, x: dy * x, [0.5, 2.0], forward=clip)
 
 
 def test_upstreams_of_two_outputs_are_named_only_if_there_are_two():
@@ -560,8 +610,8 @@ def test_where_there_is_no_rule_stop_gradient_is_named_and_no_rule_is_blamed(siz
 
 
 def test_a_factor_of_one_is_no_hint():
-    slopes = tf.constant([0.01, 1.0])
-    said = hint(lambda dy, x: dy * tf.cast(slopes, dy.dtype), [-1.0, 1.0], forward=tf.nn.relu)
+    slopes, others = np.array([[0.01, 1.0], [0.02, 1.0]])
+    said = hint(lambda dy, x: dy * others, np.ones(2), forward=lambda x: x * slopes)
     assert said.startswith("Work the rule out by hand")
     assert hint(lambda dy, x: 1.002 * dy * tf.cos(x), 0.3).startswith("Work the rule out")
 

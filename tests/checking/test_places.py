@@ -22,6 +22,36 @@ def test_another_answer_in_a_graph_is_an_error():
     assert (found.rule, found.message) == ("graph", "out is 3 there, and 2 in eager mode.")
 
 
+THIRD = tf.constant(1 / 3)
+CANCELS = {  # a graph multiplies the two constants, and is off by other last bits
+    "entries": lambda x: x * THIRD * 3.0 - x,
+    "a sum": lambda x: tf.reduce_sum(x * THIRD * 3.0 - x),
+}
+
+
+@pytest.mark.parametrize("name", CANCELS)
+def test_what_rounding_leaves_where_all_cancels_is_no_difference(name):
+    x = np.random.RandomState(0).normal(size=(5, 3)).astype(np.float32)
+    assert state(cgviz.check(CANCELS[name], x), "graph") == "pass"
+
+
+ELSEWHERE = {  # an f that is another in a graph, where numbers are small, cancel, jump or are large
+    "small": lambda x, k: 1e-6 * k * x,
+    "cancels": lambda x, k: x * THIRD * 3.0 - x + 1e-4 * k,
+    "a root": lambda x, k: tf.sqrt((x * THIRD * 3.0 - x) ** 2 + 1e-8 * k),
+    "beside 1": lambda x, k: (1.0 + 1e-5 * k * x) - 1.0,
+    "jumps": lambda x, k: k * tf.floor(x),
+    "beside a mask": lambda x, k: k * x * tf.nn.softmax([1.0, -1e9])[0],
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_rounding_excuses_no_other_value_in_a_graph(name):
+    f = ELSEWHERE[name]
+    report = cgviz.check(lambda x: f(x, 1.0 if tf.executing_eagerly() else 2.0), tf.constant([3.0]))
+    assert state(report, "graph") == "fail"
+
+
 def test_another_gradient_in_a_graph_is_seen_beside_a_large_one_for_another_input():
     @tf.custom_gradient
     def affine(x, b):

@@ -45,6 +45,59 @@ def test_a_shape_that_was_broadcast_is_named():
     assert value.reason.endswith("; 18 more are not judged: see shape")
 
 
+def test_a_wrong_shape_for_an_input_that_nobody_differentiates_is_a_warning():
+    @tf.custom_gradient
+    def loss(p, labels):
+        def grad(dy):
+            return 2.0 * dy[:, None] * labels * p, tf.constant(0.0, p.dtype)
+
+        return tf.reduce_sum(labels * p * p, -1), grad
+
+    ones = np.ones((2, 2), np.float32)
+    (found,) = cgviz.check(lambda p: loss(p, tf.ones_like(ones, p.dtype)), ones).findings
+    assert (found.rule, found.level) == ("shape", "warning")
+    assert "return None for it" in found.hint
+    for f, args in (
+        (lambda p, t: loss(p, t), (ones, ones)),
+        (lambda p: loss(p, 2.0 * p), (ones,)),
+        (lambda t: loss(tf.ones_like(t), t), (ones,)),
+        (lambda p: loss(p, tf.Variable(ones)), (ones,)),
+        (lambda p: loss(tf.ones_like(p), tf.exp(p)), (ones,)),
+    ):
+        assert not cgviz.check(f, *args, where=()).ok
+
+
+def test_what_raised_is_f_or_its_backward_pass():
+    def refuse(dy):
+        raise ValueError("no")
+
+    backward = tf.custom_gradient(lambda x: (2.0 * x, refuse))
+    for f, who in ((lambda x: refuse(x), "f raised"), (backward, "the backward pass of f raised")):
+        assert cgviz.check(f, 1.0).findings[0].message == f"{who} ValueError: no"
+
+
+@pytest.mark.parametrize("factor", [1.0, 2.0, -1.0, 0.0, 1.1, "ignored", "raises"])
+def test_a_rule_that_works_only_in_a_graph_is_judged_there(factor):
+    @tf.function
+    @tf.custom_gradient
+    def f(x):
+        y = tf.sin(x)
+
+        def grad(dy):
+            if factor == "raises":
+                raise ValueError("no")
+            if factor == "ignored":
+                return tf.gradients(y, x)[0]
+            return factor * tf.gradients(y, x, dy)[0]
+
+        return y, grad
+
+    report = cgviz.check(f, [0.3, 1.0])
+    assert report.ok == (factor == 1.0)
+    told = {"ignored": "upstream", "raises": "runs"}.get(factor, "value")
+    assert [each.rule for each in report.findings] == [told] * (factor != 1.0)
+
+
 def test_a_gradient_of_a_wrong_shape_does_not_hide_a_wrong_one_for_another_input():
     shift = tf.custom_gradient(lambda x, b: (x + b, lambda dy: (2.0 * dy, dy)))
     for rows in (2, 100):  # single derivatives, and sums of them
