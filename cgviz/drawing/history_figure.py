@@ -161,7 +161,7 @@ def _updates(ax: Any, rows: list[Series], look: style.Palette) -> list[str]:
         ax.remove()
         return []
     places, _, sizes = zip(*known, strict=True)
-    ax.plot(sizes, places, "D", color=look.variable, markersize=6)
+    ax.plot(sizes, places, "D", color=look.variable, markersize=6, clip_on=False)
     low, high = np.floor(np.log10([min(sizes), max(sizes)]))
     ax.set(xscale="log", xlim=(10.0**low, 10.0 ** (high + 1)))  # whole powers: their labels fit
     ax.xaxis.set_minor_formatter("")  # within one power the labels of its parts would overlap
