@@ -82,7 +82,8 @@ def feedback(
             if custom and all(g is None for g in returned):
                 raise NotYetError("what comes back is None. Is there a rule, and does it `return`?")
         if check:
-            _sound(f, *args, **options)
+            judged = _sound(f, *args, **options) or gradients is not None
+            _insist(judged, f"{_name(f)}: its gradient cannot be judged at this very point.")
         missing = f"{_name(f)} holds no custom gradient: keep @tf.custom_gradient."
         _insist(not custom or _holds_custom(f, args), missing)
         if gradients is not None:
@@ -278,18 +279,20 @@ def _unwritten(f: Any, rule: bool) -> bool:
     return any(isinstance(part, ast.Constant) and part.value is ... for part in parts)
 
 
-def _sound(f: Any, *args: Any, **options: Any) -> None:
-    """Raise an AssertionError if `cgviz.check` finds an error.
+def _sound(f: Any, *args: Any, **options: Any) -> bool:
+    """Raise an AssertionError if `cgviz.check` finds an error; else say whether it judged anything.
 
     The message is that of the first error, with its hint. An exercise decides itself whether a rule
     may be a surrogate, so that is no advice.
     """
     from .checking.checker import check
 
-    for each in check(f, *args, **options).findings:  # errors come first
+    report = check(f, *args, **options)
+    for each in report.findings:  # errors come first
         hint = each.hint.partition("If ")[0] if "surrogate=True" in each.hint else each.hint
         said = f"{_name(f)}: {each.rule}: {each.message} {hint}"
         _insist(each.level != "error", said.rstrip())
+    return "not judged here" not in report.headline
 
 
 def _holds_custom(f: Any, args: Sequence[Any]) -> bool:

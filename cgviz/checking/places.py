@@ -23,8 +23,8 @@ from ..reading.format import counted
 from ..recording import tf_hooks
 from . import rules
 from .case import Case, Row, Rule
-from .comparison import largest, largest_beside, wobble
-from .flattened import Pulled, join, restore, split
+from .comparison import largest_beside, wobble
+from .flattened import Pulled, join, restore, split, to_vector
 
 # --- run again ---------------------------------------------------------------------------------
 
@@ -140,15 +140,16 @@ def _difference(case: Case, found: Pulled) -> str:
     return words or (first(*gradients, moved) and first(*gradients, moved + case.give))
 
 
-def _noise(case: Case) -> float:
+def _noise(case: Case) -> Array:
     """How far rounding may move an output where large terms cancel in f, as in x / 3 · 3 - x.
 
     It is at most some last bits of the largest number on the way, or a jump would excuse anything,
     and what the last bits of the inputs do, or a large number that does not cancel would.
     """
     flat, eps = case.flat, case.given.eps
-    moved = 10 * largest(wobble(flat.forward, case.eager.value, flat.x, eps))
-    return min(moved, 16 * eps * rules.largest_term(lambda: flat.forward(flat.x)))
+    sizes = [part.size for part in map(to_vector, case.targets)]
+    moved = 10 * largest_beside(wobble(flat.forward, case.eager.value, flat.x, eps), sizes[:-1])
+    return np.minimum(moved, 16 * eps * rules.largest_term(lambda: flat.forward(flat.x)))
 
 
 def compiled(case: Case, **how: Any) -> Pulled:

@@ -557,24 +557,30 @@ def recording(open_functions: bool) -> Iterator[Recording]:
 
 
 def run_recorded(recording: Recording, run: Callable[[], Any]) -> Any:
-    """Run; if that raises, run again with every function closed: a rule may need the graph.
+    """Run; if that raises because it needs a graph, run again with every function closed.
+
+    A rule may need the graph too: `tf.gradients` does not run eagerly.
 
     Raises:
-        Exception: What the first run raises, if the second raises too or would be the same; but
-            what the second raises, if the first got no further because it was not in a graph.
+        Exception: What the first run raises, if it has nothing to do with eager mode; else what the
+            second raises.
     """
+    recorder = recording.recorder
+    kept, recorder.before = recorder.before, {} if recorder.before is None else recorder.before
     try:
         return run()
     except Exception as error:
         noted = recording.events()
-        if not any(isinstance(each, NoteEvent) and each.what == "opened" for each in noted):
+        opened = any(isinstance(each, NoteEvent) and each.what == "opened" for each in noted)
+        if not opened or "eager" not in str(error):
             raise
-        del recording.recorder.events[recording.start :]
+        del recorder.events[recording.start :]
         recording.open_functions = False
-        try:
-            return run()
-        except Exception as closed:
-            raise (closed if "eager" in str(error) else error) from None
+        for variable, value in recorder.before.values():  # the first run may have changed them
+            variable.assign(value)
+        return run()
+    finally:
+        recorder.before = kept
 
 
 @contextmanager

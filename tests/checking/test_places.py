@@ -229,3 +229,10 @@ def test_it_imports_nothing_that_could_help_the_model_along():
     assert imported == {"os", "numpy", "tensorflow"}
     names = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
     assert not names & set(vars(places)) - {"np", "tf"}, "it runs from its own text"
+
+
+def test_rounding_of_one_output_excuses_no_other_value_of_another_in_a_graph():
+    def f(x):
+        return tf.sin(1e4 * x), x if tf.executing_eagerly() else 1.01 * x
+
+    assert not cgviz.check(f, tf.constant([1.0])).ok

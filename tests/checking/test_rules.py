@@ -500,3 +500,20 @@ def test_an_upstream_is_called_ignored_only_where_no_number_depends_on_it():
     product = tf.custom_gradient(lambda x, y: (x * y, lambda dy: (dy * y, x)))
     message = cgviz.check(product, [1.0, 2.0], [3.0, 5.0]).findings[0].message
     assert "upstream is ignored for `y`: any upstream" in message
+
+
+def test_a_warning_of_one_call_hides_no_error_of_another_call_of_the_same_rule():
+    """In the first call nothing stands behind the input whose gradient has a wrong shape."""
+
+    @tf.custom_gradient
+    def scale(x, s):
+        return tf.reduce_sum(x * s), lambda upstream: (upstream * s, (upstream * x)[:, None])
+
+    def first(x, s):
+        return scale(x, tf.ones([2])) + scale(x, s)
+
+    def last(x, s):
+        return scale(x, s) + scale(x, tf.ones([2]))
+
+    for f in (first, last):
+        assert not cgviz.check(f, [1.0, 2.0], [3.0, 4.0]).ok

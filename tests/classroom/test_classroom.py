@@ -86,6 +86,15 @@ def test_an_exercise_gives_no_advice_to_call_a_rule_a_surrogate(capsys, slope):
     assert "surrogate" not in words
 
 
+def test_what_cannot_be_judged_at_a_point_is_not_called_right(capsys):
+    @tf.custom_gradient
+    def root(x):
+        return tf.sqrt(x), lambda upstream: -upstream  # at 0 the slope is infinite
+
+    feedback(root, 0.0)
+    assert said(capsys).startswith("✗ root: its gradient cannot be judged at this very point.")
+
+
 def test_where_only_a_value_is_asked_for_no_gradient_is_missed(capsys):
     feedback(lambda x: X**3, X, value=X**3, check=False)
     assert said(capsys) == "✓ your answer"

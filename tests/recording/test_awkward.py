@@ -252,3 +252,27 @@ def test_a_sum_or_a_reduction_has_its_name_once_also_in_a_loop():
     assert own(summed) == ["loss"]
     assert own(reduced) == ["total", "y"]
     assert own(looped) == ["x_1", "z", "x_2", "z_1"]
+
+
+def test_a_function_that_runs_again_closed_finds_its_variables_as_they_were():
+    """Its rule works in a graph only; the first run, opened, has already added 1."""
+
+    @tf.custom_gradient
+    def graph_only(x):
+        def grad(upstream):
+            y = tf.sin(x)
+            return upstream * tf.gradients(y, x)[0]
+
+        return tf.sin(x), grad
+
+    count = tf.Variable(0.0)
+
+    @tf.function
+    def step(x):
+        count.assign_add(1.0)
+        return graph_only(x) * count
+
+    trace = cgviz.trace(step, tf.constant([0.3]))
+    assert count.numpy() == 1.0
+    np.testing.assert_allclose(trace.value, np.sin([0.3]), rtol=1e-6)
+    np.testing.assert_allclose(trace.gradients[0], np.cos([0.3]), rtol=1e-6)
