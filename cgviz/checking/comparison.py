@@ -17,7 +17,7 @@ import timeit
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -353,7 +353,18 @@ def tied(found: Comparison, wrong: Sequence[Mismatch], whole: bool = True) -> bo
         whole: Whether the right entries of such a row must fit the same mean. A second derivative
             of TensorFlow's own ops need not: `tf.reduce_max` shares it among the equal numbers.
     """
-    return all(_is_mean(found, i, wrong, whole) for i in {each.output for each in wrong})
+    if not all(_is_mean(found, i, wrong, whole) for i in {each.output for each in wrong}):
+        return False
+    if found.summed == 1:
+        return True
+    # Of sums only one wrong entry is known: the others must be right beside the tie.
+    f, random = found.f, np.random.default_rng(2)
+    side = random.choice([-1.0, 1.0], f.x.size) * 2.0 ** random.uniform(-8.0, 0.0, f.x.size)
+    for move in (2.0**-10 * f.scale * side, -(2.0**-10) * f.scale * side):
+        beside = Comparison(replace(f, x=f.x + move), found.dtype)
+        if beside.mismatches or not beside.judged:
+            return False
+    return True
 
 
 def _is_mean(found: Comparison, output: int, wrong: Sequence[Mismatch], whole: bool) -> bool:
@@ -363,8 +374,13 @@ def _is_mean(found: Comparison, output: int, wrong: Sequence[Mismatch], whole: b
     """
     wrong = [each for each in wrong if each.output == output]
     asked = [each.input for each in wrong]
+    # Judged by itself: a kink along one input, where any slope between the two is right.
+    bends = [(i, j) for i, j, what in found.bends if what == "has a kink" and j >= 0]
+    free = [j for i, j in bends if i == output and j not in asked]
     f, claim, random = found.f, found.row(output) * found.f.scale, np.random.default_rng(2)
     near, step = (found.dtype.eps**power for power in (1 / 5, 1 / 2))  # few steps meet a kink
+    kept = np.full(claim.size, whole and found.summed == 1)
+    kept[free] = False
     rows: list[Array] = []
     sides: dict[float, Array] = {}  # where they are, by their distance from the claim
     for count in range(1, SIDES[-1] + 1 if claim.any() else 0):
@@ -375,19 +391,23 @@ def _is_mean(found: Comparison, output: int, wrong: Sequence[Mismatch], whole: b
         x, one = f.x + near * f.scale * side, wrong[count // 2 % len(wrong)]
         row, move = found.row(output, x) * f.scale, step * only(f.scale, one.input)
         behind, here, ahead = (f.forward(x + t * move)[output] for t in (-1, 0, 1))
-        give = 0.1 * one.size * f.scale[one.input] * step
-        if abs(2 * step * row[one.input] - (ahead - behind)) <= give:
+        yours, true = 2 * step * row[one.input], ahead - behind
+        give = found.dtype.wrong * max(abs(yours), abs(true)) + 30 * found.dtype.eps * abs(here)
+        give = min(give, 0.1 * one.size * f.scale[one.input] * step)
+        if abs(yours - true) <= give:
             rows.append(row)
             sides[float(np.linalg.norm(row - claim))] = side
         elif abs(ahead - 2 * here + behind) <= give:
             return False  # f has no kink there
         enough = count in SIDES and 2 * len(rows) >= count >= 2 * len(wrong)
-        if enough and _distance(np.stack(rows), claim, asked, whole, found.dtype.wrong) < MEAN:
+        if enough and _distance(np.stack(rows), claim, asked, kept, found.dtype.wrong, near) < MEAN:
             return True
     return False
 
 
-def _distance(rows: Array, claim: Array, wrong: Sequence[int], whole: bool, least: float) -> float:
+def _distance(
+    rows: Array, claim: Array, wrong: Sequence[int], kept: Array, least: float, near: float
+) -> float:
     """How far a claim is from the nearest mean of rows, in parts of how far each entry varies.
 
     The nearest one is found by steps towards one row after another (M. Frank and P. Wolfe, "An
@@ -395,7 +415,8 @@ def _distance(rows: Array, claim: Array, wrong: Sequence[int], whole: bool, leas
     differs from all of them where other numbers stay equal as its own input moves.
     """
     low, high = rows.min(axis=0), rows.max(axis=0)
-    asked = whole & (low <= claim) & (claim <= high)
+    asked = kept & (low <= claim) & (claim <= high)
+    asked &= high - low > 10 * near * np.abs(rows).max(axis=0)  # else it is smooth, and right
     asked[[*wrong]] = True
     unit = (high - low + least * np.abs(rows).max(axis=0) + TINY)[asked]
     rows, claim = rows[:, asked] / unit, claim[asked] / unit

@@ -984,3 +984,45 @@ def test_small_noise_is_not_taken_for_rounding():
         return x * x + 1e-5 * tf.constant(noise.normal(size=2), x.dtype)
 
     assert cgviz.check(noisy, [1.0, 2.0]).headline == "check of noisy: ✗ not judged (1 error)"
+
+
+def test_a_tie_excuses_no_rule_that_is_off_by_little_everywhere():
+    @tf.custom_gradient
+    def median(x):
+        def rule(upstream):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = tf.sort(x)[1]
+            return 1.05 * tape.gradient(y, x, upstream)
+
+        return tf.sort(x)[1], rule
+
+    assert not cgviz.check(median, tf.ones(3, tf.float64)).ok
+
+
+def test_a_tie_beside_many_other_outputs_excuses_none_of_their_entries():
+    factor = np.ones(300)
+    factor[200:260] = 0.5
+
+    def plain(x):
+        return tf.concat([tf.sort(x[:3]) * 4.0, tf.tanh(x[3:])], 0)
+
+    @tf.custom_gradient
+    def f(x):
+        def rule(upstream):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = plain(x)
+            return tape.gradient(y, x, upstream) * factor
+
+        return plain(x), rule
+
+    x = np.linspace(-1.0, 1.0, 300)
+    x[:3] = 0.5
+    assert not cgviz.check(f, tf.constant(x)).ok
+
+
+@pytest.mark.parametrize("rest", [tf.tanh, tf.nn.relu], ids=["smooth", "kinks"])
+def test_a_tie_beside_many_other_inputs_of_a_right_function_is_no_error(rest):
+    x = np.r_[[0.5] * 3, np.zeros(20) if rest is tf.nn.relu else np.linspace(-1.0, 1.0, 40)]
+    assert cgviz.check(lambda x: tf.sort(x[:3])[1] + tf.reduce_sum(rest(x[3:])), x).ok
