@@ -397,7 +397,7 @@ def watch(
     The step runs as it always does: it opens its own tape and changes the variables itself. What it
     calls runs eagerly, line by line, while it is recorded (see `cgviz.record`). Ctrl-C ends the
     training and keeps the steps recorded so far. So does an error of the step: it is raised as it
-    is, and its attribute `history` is the `History` of the steps before it.
+    is, and its attribute `history` is the `History` of the steps before it, if there are any.
 
     Args:
         step: A function without arguments: one step of training.
@@ -472,6 +472,7 @@ def watch(
         with suppress(Exception):  # the learner's own error is what matters
             if recorded is not None and recorded.passes and (found := recorded.diagnose()):
                 error.add_note(str(found))
+        with suppress(Exception):
             # An attribute of this name may be the error's own, and is not overwritten.
             if len(history) and isinstance(getattr(error, "history", history), History):
                 history.stopped = True

@@ -53,7 +53,7 @@ def project(x: Any, y: Any, date: Any, eight: Any) -> Any:
         y: Straight up, likewise [n].
         date: Years [n].
         eight: Four pairs, each east and north in thousandths of an arcsecond [8]: what a step of 1
-            in x becomes, what a step of 1 in y becomes, where the body's centre of motion is at
+            in x becomes, what a step of 1 in y becomes, where that which the body circles is at
             the start of 2005, and by how much it moves each year.
 
     Returns:
@@ -77,7 +77,7 @@ def size(eight: Any) -> float:
     2008, Astrophysical Journal 689, 1044).
 
     Args:
-        eight: As for `project` [8].
+        eight: As for `project` [8]; only the first two pairs count.
 
     Returns:
         The size in au.

@@ -32,31 +32,32 @@ def interrupted(manager, client):
     return client.execute_interactive(loop, timeout=60, output_hook=interrupt)["content"]
 
 
-def test_a_kernel_that_is_forked_is_as_one_that_is_started(monkeypatch, tmp_path):
-    found = []
+def forked_and_started(monkeypatch, tmp_path):
+    """A kernel that is forked, then one that is started: whether it is forked, manager, client."""
     for forks in (True, False):
         if not forks:
             monkeypatch.setenv(forked.SERVER, str(tmp_path / "nobody"))
         manager, client = start_new_kernel(kernel_name="python3", cwd=str(tmp_path))
+        yield forks, manager, client
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+def test_a_kernel_that_is_forked_is_as_one_that_is_started(monkeypatch, tmp_path):
+    found = []
+    for forks, manager, client in forked_and_started(monkeypatch, tmp_path):
         had, looks = forked.said(client, LOOKS).splitlines()
         assert had == f"{forks} {forks}"
         found.append(looks)
         assert interrupted(manager, client)["ename"] == "KeyboardInterrupt"
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
     assert found[0] == found[1]
 
 
 def test_a_forked_kernel_is_said_to_take_the_memory_of_one_that_is_started(monkeypatch, tmp_path):
     found = []
-    for forks in (True, False):
-        if not forks:
-            monkeypatch.setenv(forked.SERVER, str(tmp_path / "nobody"))
-        manager, client = start_new_kernel(kernel_name="python3", cwd=str(tmp_path))
+    for _, _, client in forked_and_started(monkeypatch, tmp_path):
         forked.said(client, "import tensorflow as tf; tf.ones((1000, 100_000)) + 1.0")
         found.append(forked.peak(client))
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
     assert min(found) > 2 * 400  # two of the tensors, of 400 MB each
     assert max(found) < 1.1 * min(found)
 

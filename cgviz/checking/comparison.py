@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import TypeVar
 
 import numpy as np
@@ -370,7 +370,7 @@ def tied(found: Comparison, wrong: Sequence[Mismatch], whole: bool = True) -> bo
 def _is_mean(found: Comparison, output: int, wrong: Sequence[Mismatch], whole: bool) -> bool:
     """Whether the row of an output is a mean of rows beside it, in which the rules are right.
 
-    They are right if a wrong claim, each in turn, is off by much less beside the point than at it.
+    They are right if what they claim there for each wrong entry, in turn, is f's own slope.
     """
     wrong = [each for each in wrong if each.output == output]
     asked = [each.input for each in wrong]
@@ -392,6 +392,7 @@ def _is_mean(found: Comparison, output: int, wrong: Sequence[Mismatch], whole: b
         row, move = found.row(output, x) * f.scale, step * only(f.scale, one.input)
         behind, here, ahead = (f.forward(x + t * move)[output] for t in (-1, 0, 1))
         yours, true = 2 * step * row[one.input], ahead - behind
+        # Room for the rounding of three values of f, but never so much as to hide the mistake.
         give = found.dtype.wrong * max(abs(yours), abs(true)) + 30 * found.dtype.eps * abs(here)
         give = min(give, 0.1 * one.size * f.scale[one.input] * step)
         if abs(yours - true) <= give:
@@ -443,12 +444,12 @@ def stops_early(found: Comparison, wrong: Sequence[Mismatch]) -> bool:
     if its loop is not in TensorFlow, or if it stops earlier still.
     """
     f, random, step = found.f, np.random.default_rng(5), found.dtype.eps ** (1 / 3)
-    rows = {i: found.row(i) for i in {each.output for each in wrong}}
+    row = cache(found.row)
     worst: dict[Leaf, Mismatch] = {}
-    for each in reversed(wrong):
+    for each in wrong:  # the worst first
         leaf = leaf_at(f.leaves, each.input)
-        worst[leaf] = each
-        if each.size > SMALL_PART * largest(rows[each.output][leaf.span]):
+        worst.setdefault(leaf, each)
+        if each.size > SMALL_PART * largest(row(each.output)[leaf.span]):
             return False
 
     def ran(x: Array) -> Counter[str]:

@@ -42,20 +42,20 @@ def value(case: Case) -> None:
     """The derivative claimed by the rules is right, for each input and variable."""
     results, judged = case.results, case.judged
     found = _compared(case)
+    slight = [each for each in found.mismatches if each.part <= found.dtype.wrong]
     wrong = [each for each in found.mismatches if each.part > found.dtype.wrong]
     with suppress(Exception):  # f may raise there
         if wrong and not case.surrogate:
             if tied(found, wrong):
                 found.bends.insert(0, (wrong[0].output, wrong[0].input, TIED))
-                found.mismatches = wrong = []
+                found.mismatches = wrong = slight = []
             elif stops_early(found, wrong):
                 results.skipped("value", EARLY)
-                wrong = []
+                slight, wrong = found.mismatches, []
     nothing_judged = judged.x.size and case.y.size and not found.judged
     if nothing_judged and not found.bends and not case.surrogate:
         found.bends = [(0, 0, VAGUE)]
     _kinks(case, found)
-    slight = [each for each in found.mismatches if each not in wrong]
     by_leaf: dict[Leaf, list[Mismatch]] = {}
     for each in wrong:
         by_leaf.setdefault(leaf_at(judged.leaves, each.input), []).append(each)

@@ -24,7 +24,7 @@ from ..recording import tf_hooks
 from . import rules
 from .case import Case, Row, Rule
 from .comparison import largest_beside, wobble
-from .flattened import Pulled, join, restore, split, to_vector
+from .flattened import Pulled, join, restore, split, vector_size
 
 # --- run again ---------------------------------------------------------------------------------
 
@@ -147,8 +147,8 @@ def _noise(case: Case) -> Array:
     and what the last bits of the inputs do, or a large number that does not cancel would.
     """
     flat, eps = case.flat, case.given.eps
-    sizes = [part.size for part in map(to_vector, case.targets)]
-    moved = 10 * largest_beside(wobble(flat.forward, case.eager.value, flat.x, eps), sizes[:-1])
+    sizes = [*map(vector_size, case.targets)]
+    moved = 10 * largest_beside(wobble(flat.forward, case.eager.value, flat.x, eps), sizes)
     return np.minimum(moved, 16 * eps * rules.largest_term(lambda: flat.forward(flat.x)))
 
 

@@ -95,9 +95,8 @@ class View(anywidget.AnyWidget):
         self.start, self.paper = start, paper
         which = builders[0].which or 0
         shown = pages.document(self.builders, which) | self.extra
-        texts = [repr(each.trace) for each in builders]
-        order = [", and below it ".join(shown["names"])] if len(texts) > 1 else []
-        self.words = words or "\n\n".join([*order, *texts])
+        order = [", and below it ".join(shown["names"])] if len(builders) > 1 else []
+        self.words = words or "\n\n".join([*order, *(repr(each.trace) for each in builders)])
         super().__init__(
             shared=Shared.one(),
             document=shown,

@@ -566,6 +566,8 @@ def run_recorded(recording: Recording, run: Callable[[], Any]) -> Any:
             second raises.
     """
     recorder = recording.recorder
+    if not recording.open_functions:
+        return run()
     kept, recorder.before = recorder.before, {} if recorder.before is None else recorder.before
     try:
         return run()
@@ -576,8 +578,9 @@ def run_recorded(recording: Recording, run: Callable[[], Any]) -> Any:
             raise
         del recorder.events[recording.start :]
         recording.open_functions = False
-        for variable, value in recorder.before.values():  # the first run may have changed them
-            variable.assign(value)
+        with unrecorded():
+            for variable, value in recorder.before.values():  # the first run may have changed them
+                variable.assign(value)
         return run()
     finally:
         recorder.before = kept
