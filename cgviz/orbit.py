@@ -25,6 +25,7 @@ from . import style
 from .drawing.figure import SpokenFigure, current_palette, returned_figure
 
 SETTLED = 1e-6  # a fit ends with a step that lowers its loss by less than this
+DASHED, THIN = {"ls": "--", "lw": 1.2}, {"lw": 0.6, "alpha": 0.5}  # one other curve, or several
 LABELLED = {1: -1, 10: 1, 11: -1, 35: 1}  # position -> side of its year: -1 left, 1 right
 
 
@@ -256,7 +257,7 @@ def on_sky(
 
     Args:
         curve: Places [n, 2] to be joined by a blue line.
-        *others: More curves, to be drawn as thin grey lines.
+        *others: More curves, to be drawn in grey: one dashed, several as thin lines.
         source: The path of what S2 circles [n, 2]: a line, with a square at both ends.
         low: Cut off the top of the map, so that the rest is larger.
         years: The years in which the curve begins and ends, written there and at both ends of
@@ -274,8 +275,9 @@ def on_sky(
     figure, ax, look = _paper(5.2, 4.8)
     for draw in (ax.axhline, ax.axvline):
         draw(0.0, ls=":", lw=1.0, color=look.muted)
+    one = len(others) == 1
     for each in others:
-        ax.plot(*np.transpose(each), color=look.muted, lw=0.6, alpha=0.5)
+        ax.plot(*np.transpose(each), color=look.muted, **(DASHED if one else THIN))
     if curve is not None:
         ax.plot(*np.transpose(curve), color=look.forward, lw=1.2 if len(others) > 1 else 1.5)
     east, north = seen.T
@@ -304,7 +306,7 @@ def on_sky(
     )
     lines = [f"{len(dates)} positions of S2"]
     lines += ["an orbit"] * (curve is not None)
-    lines += [f"{len(others)} thin grey one{'s' * (len(others) > 1)}"] * bool(others)
+    lines += ["a dashed grey one" if one else f"{len(others)} thin grey ones"] * bool(others)
     places = [f"{dates[n]:.1f} at {seen[n][0]:.0f}, {seen[n][1]:.0f}" for n in LABELLED]
     if source is not None:
         at = [f"{east:.0f}, {north:.0f}" for east, north in ends[: len(source)]]
