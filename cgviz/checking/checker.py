@@ -138,8 +138,9 @@ class Report(Outcome):
 
     `.ok` is whether there is no error; `.findings` is everything that is wrong, errors first, each
     with `.rule .level .message .hint .lesson`; `.rows` is the table, one row per test, and
-    `.places` has the row of each place that was asked for. A report never raises by itself:
-    `.assert_ok()` does.
+    `.places` has the row of each place that was asked for. `.judged` is False where every slope is
+    infinite, so that nothing could be compared. A report never raises by itself: `.assert_ok()`
+    does.
     """
 
     def __init__(
@@ -159,9 +160,10 @@ class Report(Outcome):
         errors = sum(f.level == "error" for f in self.findings)
         counts = ((errors, "error"), (len(self.findings) - errors, "warning"))
         words = ", ".join(counted(n, word) for n, word in counts if n)
-        right = "✓ right as a surrogate" if "surrogate" in results.rows else "✓ right"
-        if right == "✓ right" and results.row("value").reason == derivatives.UNCERTAIN:
-            right = "– not judged here"
+        surrogate = "surrogate" in results.rows
+        self.judged = surrogate or results.row("value").reason != derivatives.UNCERTAIN
+        right = "✓ right as a surrogate" if surrogate else "✓ right"
+        right = right if self.judged else "– not judged here"
         wrong = {each.rule for each in self.findings if each.level == "error"}
         outcome = "✗ not judged" if wrong == {"mutation"} else "✗ wrong" if wrong else right
         self.headline = f"check of {title}: {outcome}{f' ({words})' if words else ''}"
