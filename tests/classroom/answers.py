@@ -18,7 +18,12 @@ HARD_CODED = {
     "01_chain_rule": {
         "factors": "prediction = [1.0, 0.0, 1.0]",
         "slope": "def slope(x):\n    return tf.constant([-2.6145744, -0.9689124])",
-        "total": "def total(paths):\n    return 24.0",
+        "backward": dedent("""
+            def backward(target):
+                target.gradient = 1.0
+                for value, _ in target.parents:
+                    value.parents[0][0].gradient = 24.0
+        """),
         "edge": "def edge(f, x, h):\n    return {0.5: 6.0, 0.25: 5.0, 1.0: -2.0}.get(h, 6.0)",
         "divide": dedent("""
             def divide(a, b):
@@ -213,6 +218,8 @@ HARD_CODED = {
 }
 """What is right for the case an exercise shows, and for no other. None may earn a point."""
 
+LATER = "order += [parent] if parent not in order else []"
+
 # By exercise and answer: in turn, what stands in the model answer, and what a student writes there.
 USUAL = [
     *(
@@ -222,6 +229,26 @@ USUAL = [
             "(f(x + h) - f(x - h)) / (2.0 * h)",  # the judge of lesson 00, which needs both sides
             "(f(x + 1e-6) - f(x)) / 1e-6",  # right for a parabola, but not made of these values
             "2.0 * far - near",
+        )
+    ),
+    *(
+        ("01_chain_rule", "backward", *changes)
+        for changes in (
+            ("parent.gradient += back", "parent.gradient = back"),
+            ("in reversed(order)", "in order"),
+            ("if value not in order:", "if value:"),  # met once for each path
+            ("    target.gradient = 1.0\n", ""),
+            ("back(value.gradient)", "back(1.0)"),
+            (  # a value before all that is made from it
+                *("order.append(value)", "pass"),
+                *("for parent, _ in", "order.append(value)\n            for parent, _ in"),
+                *("in reversed(order)", "in order"),
+            ),
+            (  # the nearest to the target first, which is right for the case shown
+                *("visit(target)", "order.append(target)"),
+                *("in reversed(order)", "in order"),
+                *("+= back(value.gradient)", "+= back(value.gradient)\n            " + LATER),
+            ),
         )
     ),
     *(
@@ -330,6 +357,15 @@ STYLES = [
             "[2.0 * near - far]",
             "(4.0 * f(x + h) - 3.0 * f(x) - f(x + 2.0 * h)) / (2.0 * h)",
         )
+    ),
+    (  # what arrives is sent on at once, path by path
+        *("01_chain_rule", "backward", "visit(target)", "send(target, 1.0)"),
+        *("def visit(value):", "def send(value, upstream):\n        value.gradient += upstream"),
+        *("if value not in order:", "if True:"),
+        *("for parent, _ in", "for parent, back in"),
+        *("                visit(parent)", "                send(parent, back(upstream))"),
+        *("            order.append(value)\n", ""),
+        *("    target.gradient = 1.0\n", ""),
     ),
     (
         *("04_variables", "uptake", "[-tf.reduce_sum(shared * x)]"),
