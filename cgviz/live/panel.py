@@ -108,7 +108,8 @@ def panel(
         found["rows"] = [("", upstream, "", "")]
     elif facts := _facts(node, op):  # last: a low panel must not cut the numbers
         more.append(element("section.input", *facts))
-    note = _note(total, found.pop("equations", ()))
+    equations = found.pop("equations", ())
+    note = _note(total, equations, "returns nothing" if node.step and not equations else "")
     return found | {"about": about, "more": more, "note": note}
 
 
@@ -178,13 +179,16 @@ def _summands(words: Equation) -> Iterator[list[Part]]:
     yield [words.sign, ("downstream", words.returned)]
 
 
-def _note(total: str, equations: Iterable[Iterable[list[Part]]]) -> list[list[tuple[str, str]]]:
+def _note(
+    total: str, equations: Iterable[Iterable[list[Part]]], otherwise: str
+) -> list[list[tuple[str, str]]]:
     """What is written at an op while its rule runs: each equation once, in words if it is long."""
     rows = [[("upstream", total)]] if total else []
     for summands in equations:
         parts = [("times", x) if isinstance(x, str) else x for x in chain(*summands)]
         # Not a shape, which would look like a number there.
         rows.append([(x.split()[0], "local" if x == SHAPE else words) for x, words in parts])
+    rows += [[("downstream", otherwise)]] if otherwise else []
     plain = [("upstream", "upstream"), ("times", "·"), ("local", "local")]
     long = [sum(len(words) + 1 for _, words in row) > LONGEST for row in rows]
     found = [plain if each else row for row, each in zip(rows, long, strict=True)]

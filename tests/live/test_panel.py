@@ -116,6 +116,10 @@ def test_a_fan_out_is_a_sum_of_parts():
     assert "gradient −0.8323 + 0.9093 = 0.077" in said(x)
 
 
+def test_an_op_whose_rule_returns_nothing_says_so_beside_it():
+    assert panels_of(tf.round, 2.5)["round"]["note"] == [[("downstream", "returns nothing")]]
+
+
 def test_a_sum_of_which_terms_are_known_is_said_to_be_incomplete():
     x = panels_of(lambda x: tf.sin(x) * x, 2.0)["x"]
     (_, gradient) = x["about"]
