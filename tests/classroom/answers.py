@@ -21,8 +21,9 @@ HARD_CODED = {
         "backward": dedent("""
             def backward(target):
                 target.gradient = 1.0
-                for value, _ in target.parents:
-                    value.parents[0][0].gradient = 24.0
+                for value, _ in target.ways_back:
+                    value.gradient = 10.0
+                    value.ways_back[1][0].gradient = 44.0
         """),
         "edge": "def edge(f, x, h):\n    return {0.5: 6.0, 0.25: 5.0, 1.0: -2.0}.get(h, 6.0)",
         "divide": dedent("""
@@ -244,7 +245,7 @@ USUAL = [
                 *("for parent, _ in", "order.append(value)\n            for parent, _ in"),
                 *("in reversed(order)", "in order"),
             ),
-            (  # the nearest to the target first, which is right for the case shown
+            (  # the nearest to the target first
                 *("visit(target)", "order.append(target)"),
                 *("in reversed(order)", "in order"),
                 *("+= back(value.gradient)", "+= back(value.gradient)\n            " + LATER),

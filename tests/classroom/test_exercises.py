@@ -277,9 +277,11 @@ def test_a_usual_mistake_is_told_and_earns_no_point(exercise, answer, changes):
     assert all(re.search("^✗", text, re.M) for text in shown), shown
 
 
-@pytest.mark.parametrize(("exercise", "answer", "old", "new"), STYLES)
-def test_a_right_answer_in_another_style_gets_its_ticks_and_all_points(exercise, answer, old, new):
-    shown, reasons = marked(exercise, answer, old, new)
+@pytest.mark.parametrize(
+    ("exercise", "answer", "changes"), [(*each[:2], each[2:]) for each in STYLES]
+)
+def test_a_right_answer_in_another_style_gets_its_ticks_and_all_points(exercise, answer, changes):
+    shown, reasons = marked(exercise, answer, *changes)
     assert not any(reasons), reasons
     assert all(line.startswith("✓") for text in shown for line in text.splitlines()), shown
 
