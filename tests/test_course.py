@@ -150,6 +150,10 @@ def test_the_answer_to_a_prediction_is_folded_away(lesson):
     assert all("<details>" in text for text in asking)
 
 
+def test_the_title_of_a_fold_is_html_where_backticks_would_be_seen(notebook):
+    assert not re.findall("<summary>[^<]*`", "\n".join(prose(notebook)))
+
+
 def test_a_lesson_ends_with_a_turn_a_summary_and_links_that_lead_somewhere(lesson):
     texts = prose(read(lesson))
     text = "\n".join(texts)
