@@ -151,7 +151,7 @@ def test_the_answer_to_a_prediction_is_folded_away(lesson):
 
 
 def test_the_title_of_a_fold_is_html_where_backticks_would_be_seen(notebook):
-    assert not re.findall("<summary>[^<]*`", "\n".join(prose(notebook)))
+    assert not re.findall("<summary>[^<]*`", "\n".join(prose(read(notebook))))
 
 
 def test_a_lesson_ends_with_a_turn_a_summary_and_links_that_lead_somewhere(lesson):
