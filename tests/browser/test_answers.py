@@ -74,6 +74,15 @@ def holds(box, x, y):
     return box[0] <= x <= box[2] and box[1] <= y <= box[3]
 
 
+def test_a_quiz_says_how_many_questions_there_are_until_the_first_one_is_reached(page, tmp_path):
+    quiz(page, tmp_path, "fan_out", "downstream")
+    count, caption = page.evaluate(f"{VIEW}.questions.all.length"), page.locator(".cgviz-status")
+    assert caption.inner_text().endswith(f"Press play: {count} to answer.")
+    assert "?" in page.locator(".cgviz-svg").text_content(), "the gradient of x is asked for"
+    page.evaluate(f"{VIEW}.go(1e9)")
+    assert "Press play" not in caption.inner_text()
+
+
 def test_fields_are_answered_by_keyboard_in_the_order_of_their_questions(page, tmp_path):
     quiz(page, tmp_path, "fan_out", "downstream")
     page.get_by_role("button", name="To the end").click()

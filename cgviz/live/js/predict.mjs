@@ -16,7 +16,7 @@ export class Questions {
   allowed(step) { return Math.min(step, ...this.open.map((q) => q.step)); }
   told(step) { return Math.min(step, ...this.open.map((q) => q.step - 0.5)); }
   /** What to do before the first question. */
-  ahead(step) { const n = this.open.length; return n && step < this.allowed(Infinity) ? ` Press play: ${n} to go.` : ""; }
+  ahead = (step, n = this.open.length) => n && step < this.allowed(Infinity) ? ` Press play: ${n} to answer.` : "";
 
   /** The nodes and links whose gradient is asked for. */
   get hidden() {
