@@ -120,6 +120,13 @@ def test_without_the_rules_part_for_e_the_fit_ends_at_another_orbit_and_a_third_
     assert [round(loss(each), 1) for each in (right, wrong)] == [60.1, 68.4]
     mass = [8.0**-3 * orbit.size(each[3:]) ** 3 / each[0] ** 2 for each in (right, wrong)]
     assert mass[1] / mass[0] == pytest.approx(2.66 / 4.14, abs=5e-3)
+    assert [round(orbit.size(each[3:])) for each in (right, wrong)] == [1013, 874]
+    # Seen shorter, and tilted less: the tilt shortens the radius along it to this part of the size.
+    arrows = [np.linalg.svd(each[3:7].reshape(2, 2), compute_uv=False) for each in (right, wrong)]
+    tilts = [np.degrees(np.arccos(short / long)) for long, short in arrows]
+    assert tilts == pytest.approx([44.9, 39.8], abs=0.05)
+    seen = [np.linalg.norm(each[3:5]) for each in (right, wrong)]  # from the centre to the end
+    assert seen == pytest.approx([95.6, 91.6], abs=0.1)
     misses, truly = slopes(lesson, "solution")(tf.constant(wrong))
     _, claimed = slopes(lesson, "without_e")(tf.constant(wrong))
     downhill = {

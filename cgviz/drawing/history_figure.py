@@ -51,13 +51,16 @@ def plot(
     grid = figure.add_gridspec(len(heights), 2, height_ratios=heights, width_ratios=(3, 1))
     above = figure.add_subplot(grid[0, 0], xlim=_limits(history))
     above.xaxis.get_major_locator().set_params(integer=True)
-    above.set_title(fill(parted, LINE) or "target", fontsize=9 if parted else None)
+    said = fill(parted.replace("`", ""), LINE)
+    above.set_title(said or "target", fontsize=9 if said else None)
     words = [parted] if parted else []
     titles = told_apart([each.title for each in histories], "training")
     looks = (look.forward, "-"), (look.custom, ":")
+    beside = None
     for i, (each, (colour, dashes)) in enumerate(zip(histories, looks, strict=False)):
         above.plot(each.steps, each.target, dashes, color=colour, linewidth=2, label=titles[i])
-        below, beside = (figure.add_subplot(grid[i + 1, column]) for column in (0, 1))
+        below = figure.add_subplot(grid[i + 1, 0])
+        beside = figure.add_subplot(grid[i + 1, 1], sharex=beside)  # to be compared
         whose = "" if against is None else f"{titles[i]}: "
         words += [whose + _sentence(each), _map(figure, below, each, maps[i], between, look)]
         # Above the map, not beside its colour bar, too short for these words if rows are few.
