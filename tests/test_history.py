@@ -545,6 +545,19 @@ def test_updates_are_drawn_between_whole_powers_of_ten_and_nothing_else_is():
     assert np.log10([low, high]) == pytest.approx(np.round(np.log10([low, high])))
 
 
+def test_the_updates_of_two_trainings_are_drawn_over_the_same_powers_of_ten():
+    runs = []
+    for factor in (1.0, 1e-4):
+        w = tf.Variable(1.0, name="w")
+        runs.append(cgviz.watch(descent(lambda w=w, k=factor: k * w * w, [w]), 3))
+    shown = [ax for ax in runs[0].plot(against=runs[1]).axes if ax.get_title() == "update / weight"]
+    one, other = (ax.get_xlim() for ax in shown)
+    assert one == other
+    sizes = [x for ax in shown for line in ax.lines for x in line.get_xdata()]
+    assert len(sizes) == 2
+    assert one[0] <= min(sizes) < max(sizes) / 1e3 < one[1] / 1e3
+
+
 def test_updates_within_one_power_of_ten_have_labels_at_its_ends_only():
     w = tf.Variable(1.0, name="w")
     figure = cgviz.watch(descent(lambda: w * w, [w]), 3).plot()

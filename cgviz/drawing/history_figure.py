@@ -27,6 +27,7 @@ MOST_ROWS = 24  # of a map: more could not be read at the height of a notebook's
 FEW = 10  # up to this many variables, a map shows the ops, too
 ROW = 0.26  # the height of a map's row, in inches: one line of letters
 LINE = 100  # letters in a line of the title: the width of the figure
+UPDATES = "update / weight"  # the title beside a map
 MOST_SAID = 6  # series whose numbers a figure says in words
 SIGNS = {  # for a gradient that is not an ordinary number, by `Moment.state`
     "none": style.NONE,
@@ -56,16 +57,18 @@ def plot(
     words = [parted] if parted else []
     titles = told_apart([each.title for each in histories], "training")
     looks = (look.forward, "-"), (look.custom, ":")
-    beside = None
     for i, (each, (colour, dashes)) in enumerate(zip(histories, looks, strict=False)):
         above.plot(each.steps, each.target, dashes, color=colour, linewidth=2, label=titles[i])
-        below = figure.add_subplot(grid[i + 1, 0])
-        beside = figure.add_subplot(grid[i + 1, 1], sharex=beside)  # to be compared
+        below, beside = (figure.add_subplot(grid[i + 1, column]) for column in (0, 1))
         whose = "" if against is None else f"{titles[i]}: "
         words += [whose + _sentence(each), _map(figure, below, each, maps[i], between, look)]
         # Above the map, not beside its colour bar, too short for these words if rows are few.
         below.set_title(f"{whose}log10 of the gradient per entry", fontsize=9)
         words += _updates(beside, maps[i], look)
+    if shown := [ax for ax in figure.axes if ax.get_title() == UPDATES]:  # to be compared
+        lows, highs = zip(*(ax.get_xlim() for ax in shown), strict=True)
+        for ax in shown:
+            ax.set_xlim(min(lows), max(highs))
     if against is not None:
         above.set_ylabel("target")
         above.legend(frameon=False)
@@ -168,7 +171,7 @@ def _updates(ax: Any, rows: list[Series], look: style.Palette) -> list[str]:
     low, high = np.floor(np.log10([min(sizes), max(sizes)]))
     ax.set(xscale="log", xlim=(10.0**low, 10.0 ** (high + 1)))  # whole powers: their labels fit
     ax.xaxis.set_minor_formatter("")  # within one power the labels of its parts would overlap
-    ax.set_title("update / weight", fontsize=9)
+    ax.set_title(UPDATES, fontsize=9)
     ax.set(ylim=(len(rows) - 0.5, -0.5), yticks=[])
     ax.grid(axis="x", color=look.muted, alpha=0.3)
     told = ", ".join(f"{name} {style.number(x, 2)}" for _, name, x in known[:MOST_SAID])
