@@ -39,6 +39,7 @@ MISTAKES = {
 }
 HINTS = {  # by what is asked for: of an answer that is none of these mistakes
     "downstream": "Not yet. Multiply the upstream by the op’s own derivative.",
+    "entries": "Not yet. Each entry adds up upstream · local over all results that depend on it.",
     "local": "Not yet. Differentiate the op alone.",
     "gradient": "Not yet. Add every gradient that arrives there.",
 }
@@ -81,7 +82,10 @@ def predict(trace: Trace, *, hide: str = "downstream", which: int | None = None)
         raise ValueError(f"`hide` must be one of {', '.join(HIDE)}, not {hide!r}")
     trace.pass_(which)
     builder = PageBuilder(trace, which, framed=False)
-    found = [q | {"hint": HINTS[hide]} for q in _questions(builder.selection(), hide)]
+    found = [*_questions(builder.selection(), hide)]
+    for q in found:
+        several = hide == "downstream" and len(q["answer"]) > 1
+        q["hint"] = HINTS["entries" if several else hide]
     if not found:
         where = "a value used more than once" if hide == "gradient" else "an op"
         raise ValueError(

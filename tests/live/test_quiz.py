@@ -238,3 +238,10 @@ def test_what_cannot_be_asked_is_named():
         cgviz.predict(cgviz.trace(f, 2.0), hide="everything")
     with pytest.raises(ValueError, match="1 backward pass"):
         cgviz.predict(cgviz.trace(f, 2.0), which=3)
+
+
+def test_the_hint_for_several_entries_speaks_of_all_results_that_an_entry_is_part_of():
+    (mixed,) = cgviz.predict(cgviz.trace(tf.cumsum, [1.0, 2.0])).questions
+    assert "all results that depend on it" in mixed["hint"]
+    (single,) = cgviz.predict(cgviz.trace(tf.sin, 1.0)).questions
+    assert single["hint"] == "Not yet. Multiply the upstream by the op’s own derivative."
