@@ -107,13 +107,14 @@ def test_a_notebook_whose_kernel_takes_more_memory_than_it_may_fails(tmp_path):
 def test_what_answers_a_prediction_is_closed_until_its_cell_runs():
     printed = [nbformat.v4.new_output("stream", text="6")]
     question = nbformat.v4.new_markdown_cell("Here is a rule.\n\n**Predict.** What comes back?")
+    below = nbformat.v4.new_markdown_cell("Read the picture from the right.")
     told = nbformat.v4.new_markdown_cell("So it is.")
     before, answer, picture, after = (
         nbformat.v4.new_code_cell("f()", outputs=printed) for _ in range(4)
     )
     definition = nbformat.v4.new_code_cell("def f(): ...")
-    quiz = nbformat.v4.new_code_cell("cgviz.predict(f)", outputs=printed)
-    cells = [before, question, definition, quiz, answer, picture, told, after]
+    quiz = nbformat.v4.new_code_cell("def f(): ...\n\n\ncgviz.predict(f)", outputs=printed)
+    cells = [before, question, below, definition, quiz, answer, picture, told, after]
     TOOL["tidy"](nbformat.v4.new_notebook(cells=cells))
     assert answer.metadata == picture.metadata == {"jupyter": {"outputs_hidden": True}}
     assert all(cell.metadata == {} for cell in (before, definition, quiz, after))

@@ -39,13 +39,15 @@ def slide(cell: NotebookNode) -> str | None:
 def close_answers(notebook: NotebookNode) -> None:
     """Collapse the outputs between a prediction and the next text; running a cell shows its own.
 
-    The output of a quiz stays open: it holds the questions, not the answers.
+    Text right below a prediction belongs to it. The output of a quiz stays open: it holds the
+    questions, not the answers.
     """
-    asked = False
+    asked, text = False, False
     for cell in notebook.cells:
-        if cell.cell_type == "markdown":
-            asked = ASKING in cell.source
-        elif asked and cell.outputs and not cell.source.startswith("cgviz.predict("):
+        above, text = text, cell.cell_type == "markdown"
+        if text:
+            asked = ASKING in cell.source or (asked and above)
+        elif asked and cell.outputs and "cgviz.predict(" not in cell.source:
             cell.metadata["jupyter"] = {"outputs_hidden": True}
         else:
             cell.metadata.pop("jupyter", None)
