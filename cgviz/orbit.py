@@ -276,8 +276,9 @@ def on_sky(
     for draw in (ax.axhline, ax.axvline):
         draw(0.0, ls=":", lw=1.0, color=look.muted)
     one = len(others) == 1
+    line = DASHED if one else THIN
     for each in others:
-        ax.plot(*np.transpose(each), color=look.muted, **(DASHED if one else THIN))
+        ax.plot(*np.transpose(each), color=look.muted, **line)
     if curve is not None:
         ax.plot(*np.transpose(curve), color=look.forward, lw=1.2 if len(others) > 1 else 1.5)
     east, north = seen.T

@@ -115,9 +115,12 @@ def test_what_answers_a_prediction_is_closed_until_its_cell_runs():
     definition = nbformat.v4.new_code_cell("def f(): ...")
     quiz = nbformat.v4.new_code_cell("def f(): ...\n\n\ncgviz.predict(f)", outputs=printed)
     cells = [before, question, below, definition, quiz, answer, picture, told, after]
+    heading = nbformat.v4.new_markdown_cell("## Next")
+    next_one = nbformat.v4.new_code_cell("g()", outputs=printed)
+    cells += [question, heading, next_one]
     TOOL["tidy"](nbformat.v4.new_notebook(cells=cells))
     assert answer.metadata == picture.metadata == {"jupyter": {"outputs_hidden": True}}
-    assert all(cell.metadata == {} for cell in (before, definition, quiz, after))
+    assert all(cell.metadata == {} for cell in (before, definition, quiz, after, next_one))
 
 
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)

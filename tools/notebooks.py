@@ -39,14 +39,15 @@ def slide(cell: NotebookNode) -> str | None:
 def close_answers(notebook: NotebookNode) -> None:
     """Collapse the outputs between a prediction and the next text; running a cell shows its own.
 
-    Text right below a prediction belongs to it. The output of a quiz stays open: it holds the
-    questions, not the answers.
+    Text right below a prediction belongs to it, unless it has a heading. The output of a quiz
+    stays open: it holds the questions, not the answers.
     """
     asked, text = False, False
     for cell in notebook.cells:
         above, text = text, cell.cell_type == "markdown"
         if text:
-            asked = ASKING in cell.source or (asked and above)
+            below = asked and above and not cell.source.startswith("#")
+            asked = ASKING in cell.source or below
         elif asked and cell.outputs and "cgviz.predict(" not in cell.source:
             cell.metadata["jupyter"] = {"outputs_hidden": True}
         else:

@@ -138,9 +138,9 @@ class Report(Outcome):
 
     `.ok` is whether there is no error; `.findings` is everything that is wrong, errors first, each
     with `.rule .level .message .hint .lesson`; `.rows` is the table, one row per test, and
-    `.places` has the row of each place that was asked for. `.judged` is False where every slope is
-    infinite, so that nothing could be compared. A report never raises by itself: `.assert_ok()`
-    does.
+    `.places` has the row of each place that was asked for. `.judged` is False where nothing is
+    called wrong only because finite differences are too uncertain everywhere, as at a jump or at
+    an infinite slope. A report never raises by itself: `.assert_ok()` does.
     """
 
     def __init__(

@@ -268,8 +268,7 @@ class _Arranged:
         again = any(node.level for node in shown.nodes)
         self.legend = [("forward", "value" if again else "forward value")]
         written = [words for text in texts if text.of == "link" for _, words in text.versions]
-        back = any(edge.contribution is not None for edge in (*shown.edges, *shown.targets))
-        if back and shown.which is not None:
+        if shown.which is not None:
             product = any(" · " in words for words in written)
             words = "upstream · local = downstream" if product else "backward gradient"
             self.legend.append(("backward", words))

@@ -280,11 +280,14 @@ class _Renderer:
         width, height = self.size
         x, y = display.MARGIN - self.spare, height - display.MARGIN - texts.TEXT / 2
         paths, words = [], []
+        # A live picture turns to other passes; this one names only the arrows that it has.
+        drawn_roles = {"", *(path.role for path in self.shown.paths)}
+        legend = [each for each in self.shown.legend if each[0] in drawn_roles]
 
         def text(n: int, x: float, anchor: shapes.Anchor, says: str) -> Text:
             return Text("legend", "legend", n, ((0, says),), display.SMALL, x, y, anchor)
 
-        for n, (role, says) in enumerate(self.shown.legend):
+        for n, (role, says) in enumerate(legend):
             if role:
                 ends = [(x, y), (x + 26, y)]
                 shaft, head = shapes.arrow(ends if role == "forward" else ends[::-1])

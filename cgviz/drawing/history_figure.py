@@ -27,7 +27,6 @@ MOST_ROWS = 24  # of a map: more could not be read at the height of a notebook's
 FEW = 10  # up to this many variables, a map shows the ops, too
 ROW = 0.26  # the height of a map's row, in inches: one line of letters
 LINE = 100  # letters in a line of the title: the width of the figure
-UPDATES = "update / weight"  # the title beside a map
 MOST_SAID = 6  # series whose numbers a figure says in words
 SIGNS = {  # for a gradient that is not an ordinary number, by `Moment.state`
     "none": style.NONE,
@@ -64,11 +63,7 @@ def plot(
         words += [whose + _sentence(each), _map(figure, below, each, maps[i], between, look)]
         # Above the map, not beside its colour bar, too short for these words if rows are few.
         below.set_title(f"{whose}log10 of the gradient per entry", fontsize=9)
-        words += _updates(beside, maps[i], look)
-    if shown := [ax for ax in figure.axes if ax.get_title() == UPDATES]:  # to be compared
-        lows, highs = zip(*(ax.get_xlim() for ax in shown), strict=True)
-        for ax in shown:
-            ax.set_xlim(min(lows), max(highs))
+        words += _updates(beside, maps, i, look)
     if against is not None:
         above.set_ylabel("target")
         above.legend(frameon=False)
@@ -157,24 +152,28 @@ def _map(
     return " ".join(words)
 
 
-def _updates(ax: Any, rows: list[Series], look: style.Palette) -> list[str]:
-    """Draw how far a step moves each variable: the median of update over weight."""
-    known = []
-    for i, series in enumerate(rows):
-        if update := [x for x in series.update if 0 < x < np.inf]:
-            known.append((i, series.name, float(np.median(update))))
+def _updates(ax: Any, maps: list[list[Series]], at: int, look: style.Palette) -> list[str]:
+    """Draw how far a step moves each variable of a map: the median of update over weight.
+
+    All maps share the axis, so that they can be compared.
+    """
+    medians = []
+    for rows in maps:
+        moved = ([x for x in series.update if 0 < x < np.inf] for series in rows)
+        medians.append({i: float(np.median(each)) for i, each in enumerate(moved) if each})
+    known, every = medians[at], [x for each in medians for x in each.values()]
     if not known:
         ax.remove()
         return []
-    places, _, sizes = zip(*known, strict=True)
-    ax.plot(sizes, places, "D", color=look.variable, markersize=6, clip_on=False)
-    low, high = np.floor(np.log10([min(sizes), max(sizes)]))
+    ax.plot([*known.values()], [*known], "D", color=look.variable, markersize=6, clip_on=False)
+    low, high = np.floor(np.log10([min(every), max(every)]))
     ax.set(xscale="log", xlim=(10.0**low, 10.0 ** (high + 1)))  # whole powers: their labels fit
     ax.xaxis.set_minor_formatter("")  # within one power the labels of its parts would overlap
-    ax.set_title(UPDATES, fontsize=9)
-    ax.set(ylim=(len(rows) - 0.5, -0.5), yticks=[])
+    ax.set_title("update / weight", fontsize=9)
+    ax.set(ylim=(len(maps[at]) - 0.5, -0.5), yticks=[])
     ax.grid(axis="x", color=look.muted, alpha=0.3)
-    told = ", ".join(f"{name} {style.number(x, 2)}" for _, name, x in known[:MOST_SAID])
+    first = [*known.items()][:MOST_SAID]
+    told = ", ".join(f"{maps[at][i].name} {style.number(x, 2)}" for i, x in first)
     return [f"Median of update over weight: {told}{', ...' * (len(known) > MOST_SAID)}."]
 
 

@@ -108,8 +108,7 @@ def panel(
         found["rows"] = [("", upstream, "", "")]
     elif facts := _facts(node, op):  # last: a low panel must not cut the numbers
         more.append(element("section.input", *facts))
-    equations = found.pop("equations", ())
-    note = _note(total, equations, "returns nothing" if node.step and not equations else "")
+    note = _note(total, found.pop("equations", ()))
     return found | {"about": about, "more": more, "note": note}
 
 
@@ -156,6 +155,7 @@ def _rule(
     several = len(node.outputs) > 1 and node.kind != "custom"
     who = f"{node.ops[0].type} ({title(node)})" if several else heading(node)
     ruled = f"{who} gets upstream {upstream} and returns {', '.join(told) or 'nothing'}."
+    found["equations"] = found["equations"] or [[[("downstream", "returns nothing")]]]
     return found | {"depends": sorted(ringed), "ruled": ruled}
 
 
@@ -179,16 +179,13 @@ def _summands(words: Equation) -> Iterator[list[Part]]:
     yield [words.sign, ("downstream", words.returned)]
 
 
-def _note(
-    total: str, equations: Iterable[Iterable[list[Part]]], otherwise: str
-) -> list[list[tuple[str, str]]]:
+def _note(total: str, equations: Iterable[Iterable[list[Part]]]) -> list[list[tuple[str, str]]]:
     """What is written at an op while its rule runs: each equation once, in words if it is long."""
     rows = [[("upstream", total)]] if total else []
     for summands in equations:
         parts = [("times", x) if isinstance(x, str) else x for x in chain(*summands)]
         # Not a shape, which would look like a number there.
         rows.append([(x.split()[0], "local" if x == SHAPE else words) for x, words in parts])
-    rows += [[("downstream", otherwise)]] if otherwise else []
     plain = [("upstream", "upstream"), ("times", "·"), ("local", "local")]
     long = [sum(len(words) + 1 for _, words in row) > LONGEST for row in rows]
     found = [plain if each else row for row, each in zip(rows, long, strict=True)]

@@ -39,7 +39,7 @@ MISTAKES = {
 }
 HINTS = {  # by what is asked for: of an answer that is none of these mistakes
     "downstream": "Not yet. Multiply the upstream by the op’s own derivative.",
-    "entries": "Not yet. Each entry adds up upstream · local over all results that depend on it.",
+    "entries": "Not yet. Add upstream · local over all results that an entry is part of.",
     "local": "Not yet. Differentiate the op alone.",
     "gradient": "Not yet. Add every gradient that arrives there.",
 }
@@ -82,10 +82,7 @@ def predict(trace: Trace, *, hide: str = "downstream", which: int | None = None)
         raise ValueError(f"`hide` must be one of {', '.join(HIDE)}, not {hide!r}")
     trace.pass_(which)
     builder = PageBuilder(trace, which, framed=False)
-    found = [*_questions(builder.selection(), hide)]
-    for q in found:
-        several = hide == "downstream" and len(q["answer"]) > 1
-        q["hint"] = HINTS["entries" if several else hide]
+    found = [{"hint": HINTS[hide], **q} for q in _questions(builder.selection(), hide)]
     if not found:
         where = "a value used more than once" if hide == "gradient" else "an op"
         raise ValueError(
@@ -166,7 +163,10 @@ def _of_downstream(shown: Selection, i: int, edge: Edge) -> Iterator[Document]:
         if up.shape == answer.shape == ():
             mistakes.append(("sum", up + local))
     text = f"What does {named(shown, i)} return to {_input(shown, edge, step)}?"
-    yield _asked(text, answer, mistakes, _size(step.upstream) * _local_size(step))
+    found = _asked(text, answer, mistakes, _size(step.upstream) * _local_size(step))
+    if product.matrix is not None and (np.count_nonzero(product.matrix, axis=0) > 1).any():
+        found["hint"] = HINTS["entries"]
+    yield found
 
 
 def _of_local(shown: Selection, i: int, edge: Edge) -> Iterator[Document]:

@@ -74,13 +74,29 @@ def holds(box, x, y):
     return box[0] <= x <= box[2] and box[1] <= y <= box[3]
 
 
-def test_a_quiz_says_how_many_questions_there_are_until_the_first_one_is_reached(page, tmp_path):
+def test_a_quiz_says_how_many_questions_wait_until_it_plays_or_asks(page, tmp_path):
     quiz(page, tmp_path, "fan_out", "downstream")
     count, caption = page.evaluate(f"{VIEW}.questions.all.length"), page.locator(".cgviz-status")
     assert caption.inner_text().endswith(f"Press play: {count} to answer.")
     assert "?" in page.locator(".cgviz-svg").text_content(), "the gradient of x is asked for"
+    page.evaluate(f"{VIEW}.set({{playing: 1}})")
+    assert "Press play" not in caption.inner_text()
+    page.evaluate(f"{VIEW}.set({{playing: 0}})")
     page.evaluate(f"{VIEW}.go(1e9)")
     assert "Press play" not in caption.inner_text()
+    for _ in range(page.locator(".cgviz-answer input").count()):
+        page.get_by_role("button", name="Reveal").first.click()
+    left = page.evaluate(f"{VIEW}.questions.open.length")
+    assert 0 < left < count
+    assert caption.inner_text().endswith(f"Press play: {left} to answer.")
+
+
+def test_a_view_without_questions_asks_for_nothing(page, tmp_path):
+    PROGRAMS["fan_out"]().save(tmp_path / "view.html")
+    page.goto((tmp_path / "view.html").as_uri())
+    has_count(page.locator(".cgviz-svg"), 1)
+    assert "Press play" not in page.locator(".cgviz-status").inner_text()
+    assert "?" not in page.locator(".cgviz-svg").text_content()
 
 
 def test_fields_are_answered_by_keyboard_in_the_order_of_their_questions(page, tmp_path):

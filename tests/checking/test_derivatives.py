@@ -116,6 +116,8 @@ def test_where_nothing_was_judged_nothing_is_called_right(local):
     assert report.headline == "check of f: – not judged here (1 warning)"
     assert report.findings[0].hint == "Check at a nearby point as well."
     assert cgviz.check(tf.sign, [0.0]).headline == "check of sign: – not judged here (1 warning)"
+    assert not report.judged
+    assert cgviz.check(tf.nn.relu, [0.0]).judged
     assert "✓ right" in cgviz.check(tf.nn.relu, [0.0]).headline
 
 

@@ -219,8 +219,6 @@ HARD_CODED = {
 }
 """What is right for the case an exercise shows, and for no other. None may earn a point."""
 
-LATER = "order += [parent] if parent not in order else []"
-
 # By exercise and answer: in turn, what stands in the model answer, and what a student writes there.
 USUAL = [
     *(
@@ -248,7 +246,8 @@ USUAL = [
             (  # the nearest to the target first
                 *("visit(target)", "order.append(target)"),
                 *("in reversed(order)", "in order"),
-                *("+= back(value.gradient)", "+= back(value.gradient)\n            " + LATER),
+                "+= back(value.gradient)",
+                "+= back(value.gradient)\n            order += [parent] * (parent not in order)",
             ),
         )
     ),

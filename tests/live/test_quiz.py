@@ -240,8 +240,17 @@ def test_what_cannot_be_asked_is_named():
         cgviz.predict(cgviz.trace(f, 2.0), which=3)
 
 
-def test_the_hint_for_several_entries_speaks_of_all_results_that_an_entry_is_part_of():
-    (mixed,) = cgviz.predict(cgviz.trace(tf.cumsum, [1.0, 2.0])).questions
-    assert "all results that depend on it" in mixed["hint"]
-    (single,) = cgviz.predict(cgviz.trace(tf.sin, 1.0)).questions
-    assert single["hint"] == "Not yet. Multiply the upstream by the op’s own derivative."
+@pytest.mark.parametrize(
+    ("f", "x", "shared"),
+    [
+        (tf.cumsum, [1.0, 2.0], True),
+        (lambda x: x * tf.constant([1.0, 2.0, 3.0]), 2.0, True),
+        (tf.sin, 1.0, False),
+        (tf.sin, [1.0, 2.0], False),
+        (tf.reduce_sum, [1.0, 2.0], False),
+    ],
+)
+def test_the_hint_speaks_of_all_results_where_an_entry_is_part_of_several(f, x, shared):
+    (question,) = cgviz.predict(cgviz.trace(f, x)).questions
+    assert ("all results that an entry is part of" in question["hint"]) is shared
+    assert ("Multiply the upstream by the op’s own derivative" in question["hint"]) is not shared

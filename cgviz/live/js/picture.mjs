@@ -108,7 +108,7 @@ export function paintPicture(picture, { step, selected, hidden }) {
     const words = textAt(texts.written[part.k], step);
     const asked = part.role === "gradient" && hidden[`${part.of}s`].has(part.i);
     toggle(part.element, "differs", differs[part.k]);
-    write(part.element, asked && (words || part.of === "node") ? "?" : words, turned);
+    write(part.element, asked && (words || part.of === "node") ? "?" : words, turned); // a link's waits for its arrow
   }
   for (const { g, kind, i } of picture.items) {
     const words = kind === "frame" ? `${display.frames[i].label}: scope` : spoken(page, i, step, hidden.nodes.has(i));

@@ -15,8 +15,6 @@ export class Questions {
   /** `step`, or the step of the first open question if that is earlier; and up to which step everything is told. */
   allowed(step) { return Math.min(step, ...this.open.map((q) => q.step)); }
   told(step) { return Math.min(step, ...this.open.map((q) => q.step - 0.5)); }
-  /** What to do before the first question. */
-  ahead = (step, n = this.open.length) => n && step < this.allowed(Infinity) ? ` Press play: ${n} to answer.` : "";
 
   /** The nodes and links whose gradient is asked for. */
   get hidden() {

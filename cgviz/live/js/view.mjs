@@ -124,7 +124,9 @@ export class View {
     if (follow) this.follow();
     this.overlay();
     const training = state.presenting && history ? `Training ${history.where()}. ` : "";
-    say(this.status, training + sentence(this.pages[0], state.step, asked[0]) + questions.ahead(state.step));
+    const [n, waits] = [questions.open.length, !state.playing && !state.presenting];
+    const ahead = n && waits && state.step < questions.allowed(Infinity) ? ` Press play: ${n} to answer.` : "";
+    say(this.status, training + sentence(this.pages[0], state.step, asked[0]) + ahead);
   }
 
   /** Draw what lies on the pictures: a path of the chain rule, or else, while presenting, the equations of the op. */
