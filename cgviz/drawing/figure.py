@@ -281,7 +281,8 @@ class _Renderer:
         x, y = display.MARGIN - self.spare, height - display.MARGIN - texts.TEXT / 2
         paths, words = [], []
         # A live picture turns to other passes; this one names only the arrows that it has.
-        drawn_roles = {"", *(path.role for path in self.shown.paths)}
+        ever = (path for path in self.shown.paths if path.step <= self.shown.steps)
+        drawn_roles = {"", *(path.role for path in ever)}
         legend = [each for each in self.shown.legend if each[0] in drawn_roles]
 
         def text(n: int, x: float, anchor: shapes.Anchor, says: str) -> Text:

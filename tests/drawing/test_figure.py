@@ -343,3 +343,20 @@ def test_a_keras_model_shows_its_layers():
             loss = tf.reduce_mean(model(tf.ones((2, 2))) ** 2)
         tape.gradient(loss, model.trainable_variables)
     assert {f"layer{i}" for i in range(16)} <= set(texts(trace.plot()))
+
+
+def test_a_still_picture_names_only_the_arrows_that_it_has():
+    @tf.custom_gradient
+    def halting(x):
+        return x * x, lambda upstream: upstream * 2.0 * tf.stop_gradient(x)
+
+    trace = cgviz.trace(halting, 3.0, order=2)
+    named = [
+        [
+            text.at(np.inf)
+            for text in drawn_texts(trace.plot(which=n)).elements
+            if text.of == "legend"
+        ]
+        for n in range(2)
+    ]
+    assert named == [["forward value", "backward gradient"], ["value"]]
