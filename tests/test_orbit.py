@@ -116,6 +116,18 @@ def test_the_other_orbit_is_at_rest_by_its_own_slopes_and_would_move_in_e_by_the
     _, own = slopes(lesson, "without_e")(tf.constant(wrong))
     in_e = [abs(np.linalg.lstsq(table, misses, rcond=None)[0][1]) for table in (own, right)]
     assert in_e[0] < 1e-3 < 0.01 < in_e[1]
+    assert [np.linalg.matrix_rank(table) for table in (own, right)] == [10, 11], "nothing fixes e"
+
+
+@pytest.mark.parametrize(("name", "ends"), [("solution", 0.894), ("without_e", 0.867)])
+def test_only_with_the_whole_rule_does_the_fit_end_at_the_same_orbit_from_another_guess(
+    lesson, name, ends
+):
+    guess = lesson["guess"].copy()
+    guess[1] = 0.75
+    with redirect_stdout(io.StringIO()):
+        found = orbit.fit(slopes(lesson, name), guess)
+    assert found[1] == pytest.approx(ends, abs=5e-4)
 
 
 def test_without_the_rules_part_for_e_the_fit_ends_at_another_orbit_and_a_third_less_mass(lesson):
