@@ -105,6 +105,9 @@ def fit(with_slopes: Callable[[Any], tuple[Any, Any]], guess: Any, steps: int = 
     Returns:
         The unknowns after the last step [u].
 
+    Raises:
+        ValueError: A step led to where the model has no value, as beyond e = 1.
+
     Example:
         >>> def with_slopes(x):  # three numbers, each measured with the error 1
         ...     return x - np.array([16.0, 0.9, 2002.3]), tf.eye(3, dtype=x.dtype)
@@ -117,6 +120,8 @@ def fit(with_slopes: Callable[[Any], tuple[Any, Any]], guess: Any, steps: int = 
         misses, slopes = compiled(tf.constant(unknowns))
         P, e, t0 = unknowns[:3]
         loss = 0.5 * np.sum(misses**2)
+        if not np.isfinite(loss):
+            raise ValueError(f"jump {jump - 1} went too far, to e = {e:.3f}: begin nearer")
         print(f"before jump {jump}: loss {loss:8.1f}   P {P:.3f}   e {e:.3f}   t0 {t0:.3f}")
         unknowns = unknowns - np.linalg.lstsq(slopes, misses, rcond=None)[0]
     return unknowns

@@ -104,9 +104,19 @@ def test_the_fit_finds_the_orbit_from_other_guesses_forwards_or_backwards(lesson
     np.testing.assert_allclose(found, signs * lesson["unknowns"], rtol=1e-3, atol=1e-2)
 
 
+def test_a_fit_that_jumps_beyond_all_ellipses_says_so(lesson):
+    guess = lesson["guess"].copy()
+    guess[1] = 0.7
+    with redirect_stdout(io.StringIO()), pytest.raises(ValueError, match="jump 1 went too far"):
+        orbit.fit(slopes(lesson, "without_e"), guess)
+
+
 def test_the_fit_misses_by_as_much_as_the_lesson_says(lesson):
     misses = np.array(slopes(lesson, "solution")(tf.constant(lesson["unknowns"]))[0])
     assert np.sqrt(np.mean(misses**2)) == pytest.approx(1.26, abs=5e-3)
+    misses = np.array(slopes(lesson, "solution")(tf.constant(lesson["wrong"]))[0])
+    assert np.sqrt(np.mean(misses**2)) == pytest.approx(1.34, abs=5e-3)
+    misses = np.array(slopes(lesson, "solution")(tf.constant(lesson["unknowns"]))[0])
     assert np.abs(misses).max() == pytest.approx(4.2, abs=0.05)
 
 
