@@ -26,6 +26,8 @@ from .drawing.figure import SpokenFigure, current_palette, returned_figure
 
 SETTLED = 1e-6  # a fit ends with a step that lowers its loss by less than this
 DASHED, THIN = {"ls": "--", "lw": 1.2}, {"lw": 0.6, "alpha": 0.5}  # one other curve, or several
+# Read off the map: P, e and t0, then the eight of `project`: a is 100 south, b is 90 east.
+GUESS = (16.0, 0.8, 2002.5, 0.0, -100.0, 90.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 LABELLED = {1: -1, 10: 1, 11: -1, 35: 1}  # position -> side of its year: -1 left, 1 right
 
 

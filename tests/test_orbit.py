@@ -365,7 +365,7 @@ def test_the_square_is_where_the_model_has_what_s2_circles_and_nowhere_without_o
     np.testing.assert_allclose(lesson["source"], there)
     ax = orbit.on_sky(source=lesson["source"]).axes[0]
     (ends,) = [line.get_xydata() for line in ax.lines if line.get_marker() == "s"]
-    np.testing.assert_array_equal(ends, lesson["source"][[0, -1]])
+    np.testing.assert_array_equal(ends, np.array(lesson["source"])[[0, -1]])
     assert "what it circles from 2, -9 to 1, 6" in ax.figure.alt
     still = orbit.on_sky(source=[lesson["guess"][7:9]])
     (one,) = [line for line in still.axes[0].lines if line.get_marker() == "s"]
