@@ -129,15 +129,19 @@ def test_the_other_orbit_is_at_rest_by_its_own_slopes_and_would_move_in_e_by_the
     assert [np.linalg.matrix_rank(table) for table in (own, right)] == [10, 11], "nothing fixes e"
 
 
-@pytest.mark.parametrize(("name", "ends"), [("solution", 0.894), ("without_e", 0.867)])
+@pytest.mark.parametrize(
+    ("name", "ends", "loss"), [("solution", 0.894, 60.1), ("without_e", 0.867, 63.5)]
+)
 def test_only_with_the_whole_rule_does_the_fit_end_at_the_same_orbit_from_another_guess(
-    lesson, name, ends
+    lesson, name, ends, loss
 ):
     guess = lesson["guess"].copy()
     guess[1] = 0.75
     with redirect_stdout(io.StringIO()):
         found = orbit.fit(slopes(lesson, name), guess)
     assert found[1] == pytest.approx(ends, abs=5e-4)
+    misses, _ = slopes(lesson, name)(tf.constant(found))
+    assert 0.5 * np.sum(misses**2) == pytest.approx(loss, abs=0.05)
 
 
 def test_without_the_rules_part_for_e_the_fit_ends_at_another_orbit_and_a_third_less_mass(lesson):
