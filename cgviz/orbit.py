@@ -317,8 +317,8 @@ def on_sky(
     lines += ["a dashed grey one" if one else f"{len(others)} thin grey ones"] * bool(others)
     places = [f"{dates[n]:.1f} at {seen[n][0]:.0f}, {seen[n][1]:.0f}" for n in LABELLED]
     if source is not None:
-        at = [f"{east:.0f}, {north:.0f}" for east, north in ends[: len(source)]]
-        places.append(f"what it circles {'from' if at[1:] else 'at'} {' to '.join(at)}")
+        at = [f"{east:.0f}, {north:.0f}" for east, north in ends]
+        places.append(f"what it circles from {' to '.join(at)}")
     if years is not None:
         places.append(f"the orbit begins in {years[0]} and ends in {years[1]}")
     figure.alt = f"{', '.join(lines)}.\nEast, north: {'; '.join(places)}."

@@ -260,6 +260,9 @@ def test_without_its_upstream_a_bias_hears_slopes_that_no_small_factor_shrinks()
     np.testing.assert_allclose(wrong, np.sum(slopes, axis=0), rtol=1e-5)
     assert (round(float(right[0]), 3), round(float(wrong[0]), 1)) == (-0.057, 162.5)
     assert min(wrong) > 70.0
+    sizes = np.sum(np.abs(upstreams * slopes), axis=0)  # what is left without cancelling
+    assert round(float(sizes[0]), 2) == 0.22
+    assert [round(float(x) / 200.0, 2) for x in (min(wrong), max(wrong))] == [0.36, 0.81]
 
 
 def test_without_its_upstream_a_bias_gets_the_same_gradient_from_swapped_labels():
@@ -303,8 +306,10 @@ def test_without_its_upstream_a_layer_moves_once_and_then_stays():
     ("rate", "percent", "near"), [(0.01, 50, 2e-3), (0.1, 60, 1e-4), (0.3, 50, 1e-6)]
 )
 def test_at_a_small_rate_all_answers_settle_near_0(rate, percent, near):
-    """The answer to the second task of lesson 02: all points get nearly the same answer."""
+    """What lesson 02 says of a hundredth of the rate: all points get nearly the same answer."""
     run = moons.train(moons.Network(forgetful), rate=rate)
+    inside = tf.tanh(moons.data()[0] @ run.network.w1 + run.network.b1)
+    assert np.max(inside) < -0.99, "each tanh is on its flat part"
     assert (run.percent, round(run.losses[-1], 3)) == (percent, 0.693)
     assert np.abs(run.network(moons.data()[0])).max() < near
 
@@ -453,6 +458,8 @@ def test_a_loss_of_nan_sends_back_a_number_and_the_exponential_makes_the_nan():
     assert np.isnan(loss)
     assert float(tape.gradient(loss, logits)[151, 0]) == 0.0
     assert np.argwhere(np.isnan(tape.gradient(loss, inputs))).tolist() == [[151, 4]]
+    # The second way, which no rule for the activation closes: 0 times the unit's output.
+    assert np.argwhere(np.isnan(tape.gradient(loss, network.w2))).tolist() == [[4, 0]]
     moons.train(network, steps=1, rate=4.0)
     only_unit_4 = [unit == 4 for unit in range(8)]
     for weights in (network.w1[0], network.w1[1], network.b1, network.w2[:, 0]):
@@ -718,7 +725,21 @@ def test_what_straight_through_adds_outweighs_the_start_of_six_switches_in_eight
         )
     )
     added = np.linalg.norm(end - start, axis=0)
-    assert sum(added > np.linalg.norm(start, axis=0)) == 6
+    more = added > np.linalg.norm(start, axis=0)
+    assert sum(more) == 6
+    assert np.flatnonzero(~more).tolist() == [2, 6], "switches 3 and 7"
+    began, ended = (np.degrees(np.arctan(-each[0] / each[1])) for each in (start, end))
+    assert np.ptp([*ended, *began[~more]]) < 35.0 < np.ptp(began), "whose tilt is nearly that"
+
+
+def test_straight_through_sends_every_switch_the_same_three_sums_at_every_step():
+    """What lesson 07 says of the later steps, too."""
+    network = moons.Network(straight)
+    for _ in range(3):
+        to_w1, to_b1, _, _ = moons.gradients(network)
+        each = np.vstack([to_w1, to_b1]) / network.w2[:, 0]
+        np.testing.assert_allclose(each, each[:, :1] * np.ones(8), atol=1e-5)
+        moons.train(network, steps=25)
 
 
 def test_near_fails_where_short_weights_make_the_strips_wide():
