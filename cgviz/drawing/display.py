@@ -270,8 +270,8 @@ class _Arranged:
         written = [words for text in texts if text.of == "link" for _, words in text.versions]
         if shown.which is not None:
             product = any(" · " in words for words in written)
-            words = "upstream · local = downstream" if product else "backward gradient"
-            self.legend.append(("backward", words))
+            plain = "gradient of the outer backward pass" if again else "backward gradient"
+            self.legend.append(("backward", "upstream · local = downstream" if product else plain))
         # Under a slider of `explore` a wrong rule can come to show at any time.
         moved = shown.local and shown.moved and any(node.kind == "custom" for node in shown.nodes)
         if moved or any("≠" in words for words in written):
