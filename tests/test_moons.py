@@ -295,11 +295,28 @@ def test_the_checker_catches_a_forgotten_upstream_at_two_numbers_and_not_at_one(
 def test_without_its_upstream_a_layer_moves_once_and_then_stays():
     """What lessons 00 and 02 say of the first layer: one step that is far too large, then none."""
     network = moons.train(moons.Network(forgetful), steps=1).network
-    assert np.all(moons.Network(forgetful).b1 - network.b1 > 70.0)
+    assert np.all(network.b1 < -71.0)
+    weights, biases, _, _ = moons.gradients(moons.Network(forgetful))
+    assert np.max(np.abs(weights)) < 45.0 < 71.0 < np.min(biases), "the weights move less"
+    assert np.min(weights) < 0.0 < np.max(weights)
     kept = network.w1.numpy(), network.b1.numpy()
     moons.train(network, steps=299)
     np.testing.assert_array_equal(network.w1, kept[0])
     np.testing.assert_array_equal(network.b1, kept[1])
+
+
+def test_without_its_upstream_the_answers_of_a_network_flip_at_every_step():
+    """What lesson 00 says of the loss that ends at 0.87, above that of an undecided answer."""
+    points, labels = moons.data()
+    for steps, triangle in ((299, 0.0), (300, 1.0)):
+        run = moons.train(moons.Network(forgetful), steps=steps)
+        answers = np.asarray(run.network(points))
+        assert np.ptp(answers) == 0.0
+        assert np.all((answers > 0.0) == triangle)
+        assert round(run.losses[-1], 2) == 0.87
+    at_first = np.asarray(moons.gradients(moons.Network(tf.tanh))[1])
+    assert [round(float(x), 2) for x in (at_first.min(), at_first.max())] == [-0.06, 0.03]
+    assert set(np.asarray(labels).ravel()) == {0.0, 1.0}
 
 
 @pytest.mark.parametrize(

@@ -408,6 +408,21 @@ def test_a_rule_that_keeps_its_e_has_no_second_derivative_and_one_that_asks_anot
     assert third != pytest.approx(true[1], rel=0.1)
 
 
+def test_of_the_two_terms_of_a_second_derivative_a_rule_that_keeps_its_e_leaves_one(lesson):
+    """The numbers that lesson 10 says of x = cos E, beside the closed form of both terms."""
+    E = float(lesson["by_steps"](tf.constant(0.5, tf.float64), 0.8))
+    fraction = 1.0 / (1.0 - 0.8 * np.cos(E))
+    first = -np.cos(E) * fraction**2
+    second = -np.sin(E) * -0.8 * np.sin(E) * fraction**3
+    assert (-np.sin(E), fraction, -np.sin(E) * fraction) == pytest.approx(
+        (-0.953, 1.321, -1.259), abs=5e-4
+    )
+    assert (first, second, first + second) == pytest.approx((-0.530, 1.674, 1.144), abs=5e-4)
+    for name, means in (("solution", first), ("repaired", first + second)):
+        got = second_and_third(lambda M, e, find=lesson[name]: tf.cos(find(M, e)))[0]
+        assert got == pytest.approx(means, rel=1e-4)
+
+
 def test_the_rule_that_keeps_its_e_points_at_the_centre_and_a_tape_through_the_loop_at_the_focus(
     lesson, moves
 ):
