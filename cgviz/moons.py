@@ -733,7 +733,7 @@ def tastes(
     films = np.asarray(films)
     figure: Any = returned_figure(9.5, 3.4)
     falling, plane = figure.subplots(1, 2)
-    lines, borders = [], []
+    lines = []
     looks = (("-", "C0", "o", 12), ("--", "C1", "s", 16))
     for look, (name, (losses, weights)) in zip(looks, runs.items(), strict=False):
         dashes, tone, mark, size = look
@@ -743,7 +743,8 @@ def tastes(
         taken = rank[-count:]
         funny, hours = weights
         middle = scores[rank[-count - 1 : -count + 1 or None]].mean()
-        borders.append((dashes, tone, middle, weights))
+        place = films[:, 1].mean(), (middle - hours * films[:, 1].mean()) / funny
+        plane.axline(place, slope=-hours / funny, linestyle=dashes, color=tone, linewidth=1)
         taste = f"{funny:.2f} · funny {'−' if hours < 0 else '+'} {abs(hours):.2f} · hours"
         around = plane.plot(*films[taken, ::-1].T, mark, color=tone, label=f"{name}: {taste}")[0]
         around.set(markersize=size, markerfacecolor="none", markeredgewidth=1.5)
@@ -764,10 +765,6 @@ def tastes(
     plane.margins(x=0.2)  # space for the titles
     plane.set_ylim(films[:, 0].min() - 0.1, films[:, 0].max() + 0.65)  # and for the legend
     plane.legend(frameon=False, loc="upper left", markerscale=0.7)
-    ends = np.array(plane.get_xlim())
-    for dashes, tone, middle, (funny, hours) in borders:
-        plane.plot(ends, (middle - hours * ends) / funny, dashes, color=tone, linewidth=1)
-    plane.set_xlim(*ends)
     figure.alt = "\n".join(lines)
     return figure
 
