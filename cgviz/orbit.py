@@ -13,7 +13,7 @@ ellipse    two results of many fits, and how their errors hang together
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -256,7 +256,7 @@ def on_sky(
     *others: Any,
     source: Any = None,
     low: bool = False,
-    years: tuple[int, int] | None = None,
+    years: Sequence[int] = (),
 ) -> SpokenFigure:
     """The positions of S2 with their errors, as on the sky, where east is on the left.
 
@@ -280,47 +280,42 @@ def on_sky(
     """
     dates, seen, errors = positions()
     figure, ax, look = _paper(5.2, 4.8)
+    note = partial(ax.annotate, textcoords="offset points", va="center", color=look.text)
+    lines = [f"{len(dates)} positions of S2"]
+    places = [f"{dates[n]:.1f} at {seen[n][0]:.0f}, {seen[n][1]:.0f}" for n in LABELLED]
     for draw in (ax.axhline, ax.axvline):
         draw(0.0, ls=":", lw=1.0, color=look.muted)
     one = len(others) == 1
-    line = DASHED if one else THIN
     for each in others:
-        ax.plot(*np.transpose(each), color=look.muted, **line)
+        ax.plot(*np.transpose(each), color=look.muted, **(DASHED if one else THIN))
     if curve is not None:
         ax.plot(*np.transpose(curve), color=look.forward, lw=1.2 if len(others) > 1 else 1.5)
-    east, north = seen.T
+        lines.append("an orbit")
+    lines += ["a dashed grey one" if one else f"{len(others)} thin grey ones"] * bool(others)
     ax.plot(*seen[list(LABELLED)].T, "o", color=look.backward, ms=6)
-    ax.errorbar(east, north, errors[:, 1], errors[:, 0], "o", color=look.backward, ms=3)
-    if source is not None:
-        ends = np.array(source)[[0, -1]]
-        ax.plot(*np.transpose(source), color=look.text, lw=1.0)
-        ax.plot(*ends.T, "s", ms=6, color=look.text)
-    note = partial(ax.annotate, textcoords="offset points", va="center", color=look.text)
+    ax.errorbar(*seen.T, errors[:, 1], errors[:, 0], "o", color=look.backward, ms=3)
     box = {"fc": ax.get_facecolor(), "ec": "none", "pad": 1.0}  # no line runs through
     for n, side in LABELLED.items():
         ha = "left" if side > 0 else "right"
         note(f"{dates[n]:.1f}", seen[n], (7 * side, 0), ha=ha, annotation_clip=True, bbox=box)
-    if source is not None and years is not None:
-        for year, end in zip(years, ends, strict=True):
+    if source is not None:
+        ends = np.array(source)[[0, -1]]
+        ax.plot(*np.transpose(source), color=look.text, lw=1.0)
+        ax.plot(*ends.T, "s", ms=6, color=look.text)
+        for year, end in zip(years, ends, strict=False):
             note(f"{year}", end, (6, 4))
-    if years is not None:
+        at = [f"{east:.0f}, {north:.0f}" for east, north in ends]
+        places.append(f"what it circles from {' to '.join(at)}")
+    if years:
         note(f"{years[0]}", curve[0], (-4, 0), ha="right", color=look.forward)
-        note(f"{years[-1]}", curve[-1], (4, 0), ha="left", color=look.forward)
+        note(f"{years[1]}", curve[-1], (4, 0), ha="left", color=look.forward)
+        places.append(f"the orbit begins in {years[0]} and ends in {years[1]}")
     ax.set(
         xlim=(95, -95),
         ylim=(-30, 165 if low else 200),
         xlabel="east, thousandths of an arcsecond",
         ylabel="north (same unit)",
     )
-    lines = [f"{len(dates)} positions of S2"]
-    lines += ["an orbit"] * (curve is not None)
-    lines += ["a dashed grey one" if one else f"{len(others)} thin grey ones"] * bool(others)
-    places = [f"{dates[n]:.1f} at {seen[n][0]:.0f}, {seen[n][1]:.0f}" for n in LABELLED]
-    if source is not None:
-        at = [f"{east:.0f}, {north:.0f}" for east, north in ends]
-        places.append(f"what it circles from {' to '.join(at)}")
-    if years is not None:
-        places.append(f"the orbit begins in {years[0]} and ends in {years[1]}")
     figure.alt = f"{', '.join(lines)}.\nEast, north: {'; '.join(places)}."
     return figure
 
