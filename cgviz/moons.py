@@ -545,8 +545,8 @@ def row(name: str, entries: Sequence[Any]) -> None:
         >>> row("score", [-0.001, 2.0])
         score      0.00   2.00
     """
-    texts = (n if isinstance(n, str) else f"{round(float(n), 2) + 0.0:.2f}" for n in entries)
-    print(f"{name:8}", *(f"{text:>6}" for text in texts))  # + 0.0: no -0.00
+    texts = (n if isinstance(n, str) else f"{float(n):z.2f}" for n in entries)  # z: no -0.00
+    print(f"{name:8}", *(f"{text:>6}" for text in texts))
 
 
 def table(title: str, heads: Sequence[float], rows: Mapping[str, Sequence[float]]) -> None:

@@ -245,7 +245,7 @@ def arrows(e: float, place: Any, acceleration: Any) -> SpokenFigure:
     ax.plot(0.0, 0.0, "s", ms=9, color=look.text, label="what it circles")
     ax.set(xticks=[], yticks=[])
     ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
-    met = " to ".join(f"{end + 0.0:.2f}" for end in (foot.min().round(2), foot.max().round(2)))
+    met = f"{foot.min():z.2f} to {foot.max():z.2f}"  # z: no -0.00
     said = f"{len(x)} arrows point at the long axis, at {met}."
     figure.alt = f"{said} What the body circles is at 0."
     return figure
