@@ -744,7 +744,8 @@ def tastes(
         funny, hours = weights
         middle = scores[rank[-count - 1 : -count + 1 or None]].mean()
         place = films[:, 1].mean(), (middle - hours * films[:, 1].mean()) / funny
-        plane.axline(place, slope=-hours / funny, linestyle=dashes, color=tone, linewidth=1)
+        border = plane.axline(place, slope=-hours / funny, linestyle=dashes, color=tone)
+        border.set(linewidth=1, zorder=2.1)  # above the dots
         taste = f"{funny:.2f} · funny {'−' if hours < 0 else '+'} {abs(hours):.2f} · hours"
         around = plane.plot(*films[taken, ::-1].T, mark, color=tone, label=f"{name}: {taste}")[0]
         around.set(markersize=size, markerfacecolor="none", markeredgewidth=1.5)
