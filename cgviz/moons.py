@@ -49,7 +49,7 @@ from matplotlib.ticker import LogLocator
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from . import style
-from .drawing.figure import SpokenFigure, current_palette, new_axes, returned_figure, speak
+from .drawing.figure import SpokenFigure, current_palette, new_axes, returned_axes, speak
 
 COUNT = 200  # points: enough to see two moons, few enough to train on all of them at once
 NOISE = 0.12  # standard deviation; the moons come close and hardly overlap
@@ -271,9 +271,7 @@ def compare(
     Returns:
         The figure; its `alt` says in words what it shows.
     """
-    look = current_palette()
-    figure: Any = returned_figure(9.5, 3.2)
-    axes = figure.subplots(1, 3)
+    figure, axes, look = returned_axes(9.5, 3.2, 3)
     lines = []
     for ax, run, name, dashes in zip(axes, (right, wrong), names, ("-", "--"), strict=False):
         broken = np.isnan(run.network(data()[0])).any()
@@ -326,15 +324,13 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
         >>> distances({"up": Run(lambda points: -6.0 * points[:, 1:], [])}, 6.0)
         up: 83 % right, 0 of 200 circles miss, the worst by 0.00; steepness 6.0 to 6.0.
     """
-    look = current_palette()
-    figure: Any = returned_figure(4.4 * len(runs), 3.4)
+    figure, axes, look = returned_axes(4.4 * len(runs), 3.4, len(runs))
     points = np.asarray(data()[0])
     side = np.linspace(-2.5, 2.5, 251, dtype="float32")
     x, y = np.meshgrid(side, side)
     grey = np.dot([0.8, 0.2], [to_rgba(look.paper), to_rgba(look.muted)])
     lines = []
-    every = figure.subplots(1, len(runs), squeeze=False)[0]
-    for ax, (name, run) in zip(every, runs.items(), strict=True):
+    for ax, (name, run) in zip(axes, runs.items(), strict=True):
         logits = np.asarray(run.network(np.stack([x.ravel(), y.ravel()], axis=1))).reshape(x.shape)
         border = ax.contour(x, y, logits, [0.0], colors=look.text, linewidths=2)
         places = np.concatenate([Path(line).interpolated(9).vertices for line in border.allsegs[0]])
@@ -407,9 +403,7 @@ def over_time(each: Any, what: str) -> SpokenFigure:
         size, a line for each unit: at most 1 at step 0, 512 at the end.
         1 of 2 end at ten times their start or above; grey: 2.
     """
-    look = current_palette()
-    figure: Any = returned_figure(7.0, 2.8)
-    ax = figure.subplots()
+    figure, (ax,), look = returned_axes(7.0, 2.8)
     each = np.asarray(each)
     rose = each[-1] >= 10.0 * each[0]
     for numbers, up in zip(each.T, rose, strict=True):
@@ -628,8 +622,7 @@ def stairs(k: float, start: float = 1.0) -> SpokenFigure:
     for _ in range(40):
         shown.append(float(np.cos(k * shown[-1])))
     twice = np.repeat(shown, 2)  # a press: up or down to the curve, then across to the diagonal
-    figure: Any = returned_figure(6.4, 3.6)
-    ax = figure.subplots()
+    figure, (ax,), _ = returned_axes(6.4, 3.6)
     ax.plot(twice[:-1], twice[1:], color="0.6", linewidth=1, label="stairs")
     corners = np.stack([twice[:-1], twice[1:]], axis=1)
     moves = np.diff(corners, axis=0)
@@ -680,8 +673,7 @@ def scale(
     """
     scores = np.asarray(scores, "float32")
     each = np.asarray(degrees(cut, scores))
-    figure: Any = returned_figure(7.0, 3.4)
-    ax = figure.subplots()
+    figure, (ax,), _ = returned_axes(7.0, 3.4)
     x = np.linspace(scores[0] - 0.7, scores[-1] + 0.7, 300, dtype="float32")
     ax.plot(x, degrees(cut, x), color="C0")
     ax.axvline(float(cut), linestyle="--", color="0.4")
@@ -731,8 +723,7 @@ def tastes(
         one: loss 2, lowest 0.5 at step 1, at the end 1; 1.00 · funny − 3.00 · hours, the best: Ada.
     """
     films = np.asarray(films)
-    figure: Any = returned_figure(9.5, 3.4)
-    falling, plane = figure.subplots(1, 2)
+    figure, (falling, plane), _ = returned_axes(9.5, 3.4, 2)
     lines = []
     looks = (("-", "C0", "o", 12), ("--", "C1", "s", 16))
     for look, (name, (losses, weights)) in zip(looks, runs.items(), strict=False):

@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from . import style
-from .drawing.figure import SpokenFigure, current_palette, returned_figure
+from .drawing.figure import SpokenFigure, returned_axes
 
 SETTLED = 1e-6  # a fit ends with a step that lowers its loss by less than this
 DASHED, THIN = {"ls": "--", "lw": 1.2}, {"lw": 0.6, "alpha": 0.5}  # one other curve, or several
@@ -188,7 +187,7 @@ def sketch(M: float, e: float) -> SpokenFigure:
         >>> sketch(1.0, 0.8)
         An ellipse in a circle. One hand is at M = 1.00, one at E = 1.78.
     """
-    figure, ax, look = _paper(5.6, 3.6)
+    figure, (ax,), look = returned_axes(5.6, 3.6, aspect="equal")
     middle: dict[str, Any] = {"ha": "center", "va": "center", "color": look.text}
     turn, flat, E = np.linspace(0.0, 2.0 * np.pi, 200), np.sqrt(1.0 - e**2), M
     for _ in range(300):
@@ -227,7 +226,7 @@ def arrows(e: float, place: Any, acceleration: Any) -> SpokenFigure:
         >>> arrows(0.5, ([0.0, 0.0], [0.5, -0.5]), ([0.0, 0.0], [-4.0, 4.0]))
         2 arrows point at the long axis, at 0.00 to 0.00. What the body circles is at 0.
     """
-    figure, ax, look = _paper(6.4, 4.2)
+    figure, (ax,), look = returned_axes(6.4, 4.2, aspect="equal")
     x, y = np.array(place, float)
     to_x, to_y = np.array(acceleration, float)
     turn = np.linspace(0.0, 2.0 * np.pi, 200)
@@ -279,7 +278,7 @@ def on_sky(
         East, north: 1996.5 at -48, 155; 2001.6 at -50, 15; 2003.3 at 39, 73; 2012.6 at -53, 161.
     """
     dates, seen, errors = positions()
-    figure, ax, look = _paper(5.2, 4.8)
+    figure, (ax,), look = returned_axes(5.2, 4.8, aspect="equal")
     note = partial(ax.annotate, textcoords="offset points", va="center", color=look.text)
     lines = [f"{len(dates)} positions of S2"]
     places = [f"{dates[n]:.1f} at {seen[n][0]:.0f}, {seen[n][1]:.0f}" for n in LABELLED]
@@ -336,22 +335,15 @@ def ellipse(results: Mapping[str, Any]) -> SpokenFigure:
         >>> ellipse({"x": [0.0, 1.0, 2.0, 3.0], "y": [0.0, 1.0, 2.0, 4.0]})
         x and y of 4 fits: correlation 0.98, 4 inside the ellipse.
     """
-    figure, look = returned_figure(5.0, 3.2), current_palette()
     names, points = list(results), np.array(list(results.values()), float)
+    figure, (ax,), look = returned_axes(5.0, 3.2, xlabel=names[0], ylabel=names[1])
     middle = points.mean(axis=1, keepdims=True)
     factor = 2.0 * np.linalg.cholesky(np.cov(points))  # takes the unit circle to the ellipse
     turn = np.linspace(0.0, 2.0 * np.pi, 200)
     inside = np.sum(np.linalg.norm(np.linalg.solve(factor, points - middle), axis=0) < 1.0)
-    ax = figure.add_subplot(xlabel=names[0], ylabel=names[1])
     ax.plot(*points, ".", ms=4, color=look.muted)
     ax.plot(*(middle + factor @ [np.cos(turn), np.sin(turn)]), color=look.text)
     correlation = f"correlation {np.corrcoef(points)[0, 1]:.2f}"
     said = f"{' and '.join(names)} of {points.shape[1]} fits"
     figure.alt = f"{said}: {correlation}, {inside} inside the ellipse."
     return figure
-
-
-def _paper(width: float, height: float) -> tuple[SpokenFigure, Any, style.Palette]:
-    """A figure that the notebook shows once, its axes of equal scale, and the theme's colours."""
-    figure = returned_figure(width, height)
-    return figure, figure.add_subplot(aspect="equal"), current_palette()
