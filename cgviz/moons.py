@@ -341,9 +341,9 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
         band = {"offsets": places, "offset_transform": ax.transData, "zorder": 0, "linewidth": 0}
         discs = EllipseCollection(0.2, 0.2, 0.0, units="xy", color=[grey], **band)  # within 0.1
         ax.add_collection(discs)
-        for moon, shape in ((slice(COUNT // 2), "o"), (slice(COUNT // 2, COUNT), "^")):
+        for moon, shape in zip(np.split(points, 2), "o^", strict=True):
             faint = {"color": look.muted, "alpha": 0.6, "linewidth": 0}
-            ax.scatter(*points[moon].T, s=9, marker=shape, zorder=1, **faint)
+            ax.scatter(*moon.T, s=9, marker=shape, zorder=1, **faint)
         for n in (14, 61, 86, 123, 167, 194):  # their lines end apart; more would overlap
             tone, dashes = (look.backward, "--") if off[n] > 0.1 else (look.forward, "-")
             ax.plot(*points[n], "o", color=tone, markersize=3)
@@ -746,9 +746,8 @@ def tastes(
         best = " ".join(titles[n] for n in taken)
         said = f"{name}: loss {first}, lowest {least} at step {low}, at the end {last}"
         lines.append(f"{said}; {taste}, the best: {best}.")
-    theirs = np.arange(len(films)) >= len(films) - count
-    for face, group, label in (("white", ~theirs, None), ("0.1", theirs, "borrowed")):
-        plane.plot(*films[group, ::-1].T, "o", color="0.1", markerfacecolor=face, label=label)
+    plane.plot(*films[:-count, ::-1].T, "o", color="0.1", markerfacecolor="white")
+    plane.plot(*films[-count:, ::-1].T, "o", color="0.1", label="borrowed")
     for title, (funny, hours) in zip(titles, films, strict=True):
         plane.annotate(str(title), (hours, funny), (12, -4), textcoords="offset points", size=9)
     falling.set(title="loss", xlabel="step", ylim=(0, None))
@@ -769,7 +768,6 @@ def _right(network: Callable[..., Any]) -> Any:
 
 def _units(ax: Any, network: Any, look: style.Palette) -> None:
     """Draw where the input of each hidden unit changes sign: the line w1 · point + b1 = 0."""
-    limits = ax.get_xlim(), ax.get_ylim()
     for (a, b), c in zip(np.transpose(network.w1), np.asarray(network.b1), strict=True):
         length = a * a + b * b
         if not (length and np.isfinite([length, c]).all()):
@@ -778,17 +776,15 @@ def _units(ax: Any, network: Any, look: style.Palette) -> None:
         away = foot + np.array([b, -a])
         line = ax.axline(foot, away, color=look.text, linestyle=":", linewidth=1.5)
         line.set_zorder(1.5)  # beneath the border: dots on it would look like a second line
-    ax.set(xlim=limits[0], ylim=limits[1])
 
 
 def _map(ax: Any, run: Run, look: style.Palette, broken: bool) -> int:
     """Draw a network's decision boundary; return how many points are on the wrong side."""
-    points, labels = (np.asarray(part) for part in data())
+    points = np.asarray(data()[0])
     low, high = points.min(axis=0) - 0.3, points.max(axis=0) + 0.3
-    x, y = np.meshgrid(*(np.linspace(a, b, GRID) for a, b in zip(low, high, strict=True)))
+    x, y = np.meshgrid(*np.linspace(low, high, GRID).T)
     grid = np.stack([x.ravel(), y.ravel()], axis=1).astype("float32")
     logits = np.asarray(run.network(grid)).reshape(x.shape)
-    lower = labels[:, 0] > 0.5
     if not broken:
         hatched = ax.contourf(x, y, logits > 0, [0.5, 1.5], colors="none", hatches=["//"])
         hatched.set(edgecolor=to_rgba(look.muted, 0.45), linewidth=0)
@@ -799,7 +795,8 @@ def _map(ax: Any, run: Run, look: style.Palette, broken: bool) -> int:
     crosses = ax.plot(*missed.T, "x", color=look.text, markersize=size, markeredgewidth=width)
     if width > 1:  # they must stand out on the border, too
         crosses[0].set_path_effects([withStroke(linewidth=4, foreground=look.paper)])
-    for moon, mark, tone in ((~lower, "o", look.variable), (lower, "^", look.custom)):
-        ax.plot(*points[moon].T, mark, color=tone, markersize=4, linestyle="")
+    upper, lower = np.split(points, 2)
+    ax.plot(*upper.T, "o", color=look.variable, markersize=4)
+    ax.plot(*lower.T, "^", color=look.custom, markersize=4)
     ax.set(xticks=[], yticks=[], xlim=(low[0], high[0]), ylim=(low[1], high[1]))
     return len(missed)
