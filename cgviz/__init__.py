@@ -4,6 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from .hinting import hints
+from .hinting.hints import load_ipython_extension as load_ipython_extension
+from .hinting.hints import unload_ipython_extension as unload_ipython_extension
 from .recording.events import on_error
 
 if TYPE_CHECKING:
@@ -49,13 +51,3 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return [*__all__, "__version__"]  # what the Tab key offers, loaded or not
-
-
-def load_ipython_extension(shell: object) -> None:
-    """Show a hint under TensorFlow's gradient errors: `%load_ext cgviz`."""
-    hints.load_ipython_extension(shell)
-
-
-def unload_ipython_extension(shell: object) -> None:
-    """Remove the hints again: `%unload_ext cgviz`."""
-    hints.unload_ipython_extension(shell)

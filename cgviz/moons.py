@@ -49,7 +49,7 @@ from matplotlib.ticker import LogLocator
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from . import style
-from .drawing.figure import SpokenFigure, current_palette, new_axes, returned_figure, speak
+from .drawing.figure import SpokenFigure, current_palette, new_axes, returned_axes, speak
 
 COUNT = 200  # points: enough to see two moons, few enough to train on all of them at once
 NOISE = 0.12  # standard deviation; the moons come close and hardly overlap
@@ -271,9 +271,7 @@ def compare(
     Returns:
         The figure; its `alt` says in words what it shows.
     """
-    look = current_palette()
-    figure: Any = returned_figure(9.5, 3.2)
-    axes = figure.subplots(1, 3)
+    figure, axes, look = returned_axes(9.5, 3.2, 3)
     lines = []
     for ax, run, name, dashes in zip(axes, (right, wrong), names, ("-", "--"), strict=False):
         broken = np.isnan(run.network(data()[0])).any()
@@ -326,15 +324,13 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
         >>> distances({"up": Run(lambda points: -6.0 * points[:, 1:], [])}, 6.0)
         up: 83 % right, 0 of 200 circles miss, the worst by 0.00; steepness 6.0 to 6.0.
     """
-    look = current_palette()
-    figure: Any = returned_figure(4.4 * len(runs), 3.4)
+    figure, axes, look = returned_axes(4.4 * len(runs), 3.4, len(runs))
     points = np.asarray(data()[0])
     side = np.linspace(-2.5, 2.5, 251, dtype="float32")
     x, y = np.meshgrid(side, side)
     grey = np.dot([0.8, 0.2], [to_rgba(look.paper), to_rgba(look.muted)])
     lines = []
-    every = figure.subplots(1, len(runs), squeeze=False)[0]
-    for ax, (name, run) in zip(every, runs.items(), strict=True):
+    for ax, (name, run) in zip(axes, runs.items(), strict=True):
         logits = np.asarray(run.network(np.stack([x.ravel(), y.ravel()], axis=1))).reshape(x.shape)
         border = ax.contour(x, y, logits, [0.0], colors=look.text, linewidths=2)
         places = np.concatenate([Path(line).interpolated(9).vertices for line in border.allsegs[0]])
@@ -345,9 +341,9 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
         band = {"offsets": places, "offset_transform": ax.transData, "zorder": 0, "linewidth": 0}
         discs = EllipseCollection(0.2, 0.2, 0.0, units="xy", color=[grey], **band)  # within 0.1
         ax.add_collection(discs)
-        for moon, shape in ((slice(COUNT // 2), "o"), (slice(COUNT // 2, COUNT), "^")):
+        for moon, shape in zip(np.split(points, 2), "o^", strict=True):
             faint = {"color": look.muted, "alpha": 0.6, "linewidth": 0}
-            ax.scatter(*points[moon].T, s=9, marker=shape, zorder=1, **faint)
+            ax.scatter(*moon.T, s=9, marker=shape, zorder=1, **faint)
         for n in (14, 61, 86, 123, 167, 194):  # their lines end apart; more would overlap
             tone, dashes = (look.backward, "--") if off[n] > 0.1 else (look.forward, "-")
             ax.plot(*points[n], "o", color=tone, markersize=3)
@@ -407,9 +403,7 @@ def over_time(each: Any, what: str) -> SpokenFigure:
         size, a line for each unit: at most 1 at step 0, 512 at the end.
         1 of 2 end at ten times their start or above; grey: 2.
     """
-    look = current_palette()
-    figure: Any = returned_figure(7.0, 2.8)
-    ax = figure.subplots()
+    figure, (ax,), look = returned_axes(7.0, 2.8)
     each = np.asarray(each)
     rose = each[-1] >= 10.0 * each[0]
     for numbers, up in zip(each.T, rose, strict=True):
@@ -545,8 +539,8 @@ def row(name: str, entries: Sequence[Any]) -> None:
         >>> row("score", [-0.001, 2.0])
         score      0.00   2.00
     """
-    texts = (n if isinstance(n, str) else f"{round(float(n), 2) + 0.0:.2f}" for n in entries)
-    print(f"{name:8}", *(f"{text:>6}" for text in texts))  # + 0.0: no -0.00
+    texts = (n if isinstance(n, str) else f"{float(n):z.2f}" for n in entries)  # z: no -0.00
+    print(f"{name:8}", *(f"{text:>6}" for text in texts))
 
 
 def table(title: str, heads: Sequence[float], rows: Mapping[str, Sequence[float]]) -> None:
@@ -628,8 +622,7 @@ def stairs(k: float, start: float = 1.0) -> SpokenFigure:
     for _ in range(40):
         shown.append(float(np.cos(k * shown[-1])))
     twice = np.repeat(shown, 2)  # a press: up or down to the curve, then across to the diagonal
-    figure: Any = returned_figure(6.4, 3.6)
-    ax = figure.subplots()
+    figure, (ax,), _ = returned_axes(6.4, 3.6)
     ax.plot(twice[:-1], twice[1:], color="0.6", linewidth=1, label="stairs")
     corners = np.stack([twice[:-1], twice[1:]], axis=1)
     moves = np.diff(corners, axis=0)
@@ -680,8 +673,7 @@ def scale(
     """
     scores = np.asarray(scores, "float32")
     each = np.asarray(degrees(cut, scores))
-    figure: Any = returned_figure(7.0, 3.4)
-    ax = figure.subplots()
+    figure, (ax,), _ = returned_axes(7.0, 3.4)
     x = np.linspace(scores[0] - 0.7, scores[-1] + 0.7, 300, dtype="float32")
     ax.plot(x, degrees(cut, x), color="C0")
     ax.axvline(float(cut), linestyle="--", color="0.4")
@@ -731,9 +723,8 @@ def tastes(
         one: loss 2, lowest 0.5 at step 1, at the end 1; 1.00 · funny − 3.00 · hours, the best: Ada.
     """
     films = np.asarray(films)
-    figure: Any = returned_figure(9.5, 3.4)
-    falling, plane = figure.subplots(1, 2)
-    lines, borders = [], []
+    figure, (falling, plane), _ = returned_axes(9.5, 3.4, 2)
+    lines = []
     looks = (("-", "C0", "o", 12), ("--", "C1", "s", 16))
     for look, (name, (losses, weights)) in zip(looks, runs.items(), strict=False):
         dashes, tone, mark, size = look
@@ -743,7 +734,9 @@ def tastes(
         taken = rank[-count:]
         funny, hours = weights
         middle = scores[rank[-count - 1 : -count + 1 or None]].mean()
-        borders.append((dashes, tone, middle, weights))
+        place = films[:, 1].mean(), (middle - hours * films[:, 1].mean()) / funny
+        border = plane.axline(place, slope=-hours / funny, linestyle=dashes, color=tone)
+        border.set(linewidth=1, zorder=2.1)  # above the dots
         taste = f"{funny:.2f} · funny {'−' if hours < 0 else '+'} {abs(hours):.2f} · hours"
         around = plane.plot(*films[taken, ::-1].T, mark, color=tone, label=f"{name}: {taste}")[0]
         around.set(markersize=size, markerfacecolor="none", markeredgewidth=1.5)
@@ -753,9 +746,8 @@ def tastes(
         best = " ".join(titles[n] for n in taken)
         said = f"{name}: loss {first}, lowest {least} at step {low}, at the end {last}"
         lines.append(f"{said}; {taste}, the best: {best}.")
-    theirs = np.arange(len(films)) >= len(films) - count
-    for face, group, label in (("white", ~theirs, None), ("0.1", theirs, "borrowed")):
-        plane.plot(*films[group, ::-1].T, "o", color="0.1", markerfacecolor=face, label=label)
+    plane.plot(*films[:-count, ::-1].T, "o", color="0.1", markerfacecolor="white")
+    plane.plot(*films[-count:, ::-1].T, "o", color="0.1", label="borrowed")
     for title, (funny, hours) in zip(titles, films, strict=True):
         plane.annotate(str(title), (hours, funny), (12, -4), textcoords="offset points", size=9)
     falling.set(title="loss", xlabel="step", ylim=(0, None))
@@ -764,10 +756,6 @@ def tastes(
     plane.margins(x=0.2)  # space for the titles
     plane.set_ylim(films[:, 0].min() - 0.1, films[:, 0].max() + 0.65)  # and for the legend
     plane.legend(frameon=False, loc="upper left", markerscale=0.7)
-    ends = np.array(plane.get_xlim())
-    for dashes, tone, middle, (funny, hours) in borders:
-        plane.plot(ends, (middle - hours * ends) / funny, dashes, color=tone, linewidth=1)
-    plane.set_xlim(*ends)
     figure.alt = "\n".join(lines)
     return figure
 
@@ -780,7 +768,6 @@ def _right(network: Callable[..., Any]) -> Any:
 
 def _units(ax: Any, network: Any, look: style.Palette) -> None:
     """Draw where the input of each hidden unit changes sign: the line w1 · point + b1 = 0."""
-    limits = ax.get_xlim(), ax.get_ylim()
     for (a, b), c in zip(np.transpose(network.w1), np.asarray(network.b1), strict=True):
         length = a * a + b * b
         if not (length and np.isfinite([length, c]).all()):
@@ -789,17 +776,15 @@ def _units(ax: Any, network: Any, look: style.Palette) -> None:
         away = foot + np.array([b, -a])
         line = ax.axline(foot, away, color=look.text, linestyle=":", linewidth=1.5)
         line.set_zorder(1.5)  # beneath the border: dots on it would look like a second line
-    ax.set(xlim=limits[0], ylim=limits[1])
 
 
 def _map(ax: Any, run: Run, look: style.Palette, broken: bool) -> int:
     """Draw a network's decision boundary; return how many points are on the wrong side."""
-    points, labels = (np.asarray(part) for part in data())
+    points = np.asarray(data()[0])
     low, high = points.min(axis=0) - 0.3, points.max(axis=0) + 0.3
-    x, y = np.meshgrid(*(np.linspace(a, b, GRID) for a, b in zip(low, high, strict=True)))
+    x, y = np.meshgrid(*np.linspace(low, high, GRID).T)
     grid = np.stack([x.ravel(), y.ravel()], axis=1).astype("float32")
     logits = np.asarray(run.network(grid)).reshape(x.shape)
-    lower = labels[:, 0] > 0.5
     if not broken:
         hatched = ax.contourf(x, y, logits > 0, [0.5, 1.5], colors="none", hatches=["//"])
         hatched.set(edgecolor=to_rgba(look.muted, 0.45), linewidth=0)
@@ -810,7 +795,8 @@ def _map(ax: Any, run: Run, look: style.Palette, broken: bool) -> int:
     crosses = ax.plot(*missed.T, "x", color=look.text, markersize=size, markeredgewidth=width)
     if width > 1:  # they must stand out on the border, too
         crosses[0].set_path_effects([withStroke(linewidth=4, foreground=look.paper)])
-    for moon, mark, tone in ((~lower, "o", look.variable), (lower, "^", look.custom)):
-        ax.plot(*points[moon].T, mark, color=tone, markersize=4, linestyle="")
+    upper, lower = np.split(points, 2)
+    ax.plot(*upper.T, "o", color=look.variable, markersize=4)
+    ax.plot(*lower.T, "^", color=look.custom, markersize=4)
     ax.set(xticks=[], yticks=[], xlim=(low[0], high[0]), ylim=(low[1], high[1]))
     return len(missed)

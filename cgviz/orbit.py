@@ -13,7 +13,7 @@ ellipse    two results of many fits, and how their errors hang together
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from . import style
-from .drawing.figure import SpokenFigure, current_palette, returned_figure
+from .drawing.figure import SpokenFigure, returned_axes
 
 SETTLED = 1e-6  # a fit ends with a step that lowers its loss by less than this
 DASHED, THIN = {"ls": "--", "lw": 1.2}, {"lw": 0.6, "alpha": 0.5}  # one other curve, or several
@@ -188,7 +187,7 @@ def sketch(M: float, e: float) -> SpokenFigure:
         >>> sketch(1.0, 0.8)
         An ellipse in a circle. One hand is at M = 1.00, one at E = 1.78.
     """
-    figure, ax, look = _paper(5.6, 3.6)
+    figure, (ax,), look = returned_axes(5.6, 3.6, aspect="equal")
     middle: dict[str, Any] = {"ha": "center", "va": "center", "color": look.text}
     turn, flat, E = np.linspace(0.0, 2.0 * np.pi, 200), np.sqrt(1.0 - e**2), M
     for _ in range(300):
@@ -227,7 +226,7 @@ def arrows(e: float, place: Any, acceleration: Any) -> SpokenFigure:
         >>> arrows(0.5, ([0.0, 0.0], [0.5, -0.5]), ([0.0, 0.0], [-4.0, 4.0]))
         2 arrows point at the long axis, at 0.00 to 0.00. What the body circles is at 0.
     """
-    figure, ax, look = _paper(6.4, 4.2)
+    figure, (ax,), look = returned_axes(6.4, 4.2, aspect="equal")
     x, y = np.array(place, float)
     to_x, to_y = np.array(acceleration, float)
     turn = np.linspace(0.0, 2.0 * np.pi, 200)
@@ -245,7 +244,7 @@ def arrows(e: float, place: Any, acceleration: Any) -> SpokenFigure:
     ax.plot(0.0, 0.0, "s", ms=9, color=look.text, label="what it circles")
     ax.set(xticks=[], yticks=[])
     ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
-    met = " to ".join(f"{end + 0.0:.2f}" for end in (foot.min().round(2), foot.max().round(2)))
+    met = f"{foot.min():z.2f} to {foot.max():z.2f}"  # z: no -0.00
     said = f"{len(x)} arrows point at the long axis, at {met}."
     figure.alt = f"{said} What the body circles is at 0."
     return figure
@@ -256,7 +255,7 @@ def on_sky(
     *others: Any,
     source: Any = None,
     low: bool = False,
-    years: tuple[int, int] | None = None,
+    years: Sequence[int] = (),
 ) -> SpokenFigure:
     """The positions of S2 with their errors, as on the sky, where east is on the left.
 
@@ -279,48 +278,43 @@ def on_sky(
         East, north: 1996.5 at -48, 155; 2001.6 at -50, 15; 2003.3 at 39, 73; 2012.6 at -53, 161.
     """
     dates, seen, errors = positions()
-    figure, ax, look = _paper(5.2, 4.8)
+    figure, (ax,), look = returned_axes(5.2, 4.8, aspect="equal")
+    note = partial(ax.annotate, textcoords="offset points", va="center", color=look.text)
+    lines = [f"{len(dates)} positions of S2"]
+    places = [f"{dates[n]:.1f} at {seen[n][0]:.0f}, {seen[n][1]:.0f}" for n in LABELLED]
     for draw in (ax.axhline, ax.axvline):
         draw(0.0, ls=":", lw=1.0, color=look.muted)
     one = len(others) == 1
-    line = DASHED if one else THIN
     for each in others:
-        ax.plot(*np.transpose(each), color=look.muted, **line)
+        ax.plot(*np.transpose(each), color=look.muted, **(DASHED if one else THIN))
     if curve is not None:
         ax.plot(*np.transpose(curve), color=look.forward, lw=1.2 if len(others) > 1 else 1.5)
-    east, north = seen.T
+        lines.append("an orbit")
+    lines += ["a dashed grey one" if one else f"{len(others)} thin grey ones"] * bool(others)
     ax.plot(*seen[list(LABELLED)].T, "o", color=look.backward, ms=6)
-    ax.errorbar(east, north, errors[:, 1], errors[:, 0], "o", color=look.backward, ms=3)
-    if source is not None:
-        ends = np.array(source)[[0, -1]]
-        ax.plot(*np.transpose(source), color=look.text, lw=1.0)
-        ax.plot(*ends.T, "s", ms=6, color=look.text)
-    note = partial(ax.annotate, textcoords="offset points", va="center", color=look.text)
+    ax.errorbar(*seen.T, errors[:, 1], errors[:, 0], "o", color=look.backward, ms=3)
     box = {"fc": ax.get_facecolor(), "ec": "none", "pad": 1.0}  # no line runs through
     for n, side in LABELLED.items():
         ha = "left" if side > 0 else "right"
         note(f"{dates[n]:.1f}", seen[n], (7 * side, 0), ha=ha, annotation_clip=True, bbox=box)
-    if source is not None and years is not None:
-        for year, end in zip(years, ends, strict=True):
+    if source is not None:
+        ends = np.array(source)[[0, -1]]
+        ax.plot(*np.transpose(source), color=look.text, lw=1.0)
+        ax.plot(*ends.T, "s", ms=6, color=look.text)
+        for year, end in zip(years, ends, strict=False):
             note(f"{year}", end, (6, 4))
-    if years is not None:
+        at = [f"{east:.0f}, {north:.0f}" for east, north in ends]
+        places.append(f"what it circles from {' to '.join(at)}")
+    if years:
         note(f"{years[0]}", curve[0], (-4, 0), ha="right", color=look.forward)
-        note(f"{years[-1]}", curve[-1], (4, 0), ha="left", color=look.forward)
+        note(f"{years[1]}", curve[-1], (4, 0), ha="left", color=look.forward)
+        places.append(f"the orbit begins in {years[0]} and ends in {years[1]}")
     ax.set(
         xlim=(95, -95),
         ylim=(-30, 165 if low else 200),
         xlabel="east, thousandths of an arcsecond",
         ylabel="north (same unit)",
     )
-    lines = [f"{len(dates)} positions of S2"]
-    lines += ["an orbit"] * (curve is not None)
-    lines += ["a dashed grey one" if one else f"{len(others)} thin grey ones"] * bool(others)
-    places = [f"{dates[n]:.1f} at {seen[n][0]:.0f}, {seen[n][1]:.0f}" for n in LABELLED]
-    if source is not None:
-        at = [f"{east:.0f}, {north:.0f}" for east, north in ends]
-        places.append(f"what it circles from {' to '.join(at)}")
-    if years is not None:
-        places.append(f"the orbit begins in {years[0]} and ends in {years[1]}")
     figure.alt = f"{', '.join(lines)}.\nEast, north: {'; '.join(places)}."
     return figure
 
@@ -341,22 +335,15 @@ def ellipse(results: Mapping[str, Any]) -> SpokenFigure:
         >>> ellipse({"x": [0.0, 1.0, 2.0, 3.0], "y": [0.0, 1.0, 2.0, 4.0]})
         x and y of 4 fits: correlation 0.98, 4 inside the ellipse.
     """
-    figure, look = returned_figure(5.0, 3.2), current_palette()
     names, points = list(results), np.array(list(results.values()), float)
+    figure, (ax,), look = returned_axes(5.0, 3.2, xlabel=names[0], ylabel=names[1])
     middle = points.mean(axis=1, keepdims=True)
     factor = 2.0 * np.linalg.cholesky(np.cov(points))  # takes the unit circle to the ellipse
     turn = np.linspace(0.0, 2.0 * np.pi, 200)
     inside = np.sum(np.linalg.norm(np.linalg.solve(factor, points - middle), axis=0) < 1.0)
-    ax = figure.add_subplot(xlabel=names[0], ylabel=names[1])
     ax.plot(*points, ".", ms=4, color=look.muted)
     ax.plot(*(middle + factor @ [np.cos(turn), np.sin(turn)]), color=look.text)
     correlation = f"correlation {np.corrcoef(points)[0, 1]:.2f}"
     said = f"{' and '.join(names)} of {points.shape[1]} fits"
     figure.alt = f"{said}: {correlation}, {inside} inside the ellipse."
     return figure
-
-
-def _paper(width: float, height: float) -> tuple[SpokenFigure, Any, style.Palette]:
-    """A figure that the notebook shows once, its axes of equal scale, and the theme's colours."""
-    figure = returned_figure(width, height)
-    return figure, figure.add_subplot(aspect="equal"), current_palette()

@@ -954,18 +954,19 @@ def test_around_the_films_that_its_weights_would_take_is_the_mark_of_a_training(
         np.testing.assert_array_equal(line.get_ydata(), losses)
     lowest = [dot.get_xydata().tolist() for dot in falling.lines[1::2]]
     assert lowest == [[[1.0, 0.5]], [[0.0, 3.0]]]
-    *marks, rest, theirs, border, other = plane.lines
+    border, ring, other, square, rest, theirs = plane.lines
+    marks = ring, square
     for mark, look, taken in zip(marks, "os", ([2, 3], [3, 0]), strict=True):
         assert mark.get_xydata().tolist() == films[taken, ::-1].tolist()
         assert (mark.get_marker(), mark.get_linestyle()) == (look, "None")
         assert mark.get_markerfacecolor() == "none"  # what it is around is seen
     inner, outer = (mark.get_markersize() for mark in marks)
     assert theirs.get_markersize() < inner < outer / 1.25  # a film in both shows both
-    ends = np.array(plane.get_xlim())
-    np.testing.assert_allclose(border.get_xydata(), np.stack([ends, 0.5 * ends - 0.475], axis=1))
-    np.testing.assert_allclose(other.get_ydata(), (3.475 - 0.5 * ends) / 4.0)
-    for line, mark in ((border, marks[0]), (other, marks[1])):
-        above = films[:, 0] > np.interp(films[:, 1], *line.get_data())
+    ways = (border, ring, 0.5, -0.475), (other, square, -0.125, 3.475 / 4.0)
+    for line, mark, slope, at_0 in ways:
+        x, y = line.get_xy1()
+        assert (line.get_slope(), y - slope * x) == pytest.approx((slope, at_0))
+        above = films[:, 0] > at_0 + slope * films[:, 1]
         assert above.tolist() == [
             film[::-1] in mark.get_xydata().tolist() for film in films.tolist()
         ]

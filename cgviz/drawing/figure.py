@@ -109,6 +109,13 @@ def returned_figure(width: float, height: float) -> SpokenFigure:
     return found
 
 
+def returned_axes(width: float, height: float, columns: int = 1, **how: Any) -> tuple[Any, ...]:
+    """A `returned_figure`, its axes side by side, and the palette; `how` is passed to each axes."""
+    found = returned_figure(width, height)
+    axes = found.subplots(1, columns, squeeze=False, subplot_kw=how)[0]
+    return found, axes, current_palette()
+
+
 def current_palette() -> style.Palette:
     """The palette for a new figure, by the background colour in Matplotlib's settings."""
     return style.palette(to_rgb(rcParams["figure.facecolor"]))
