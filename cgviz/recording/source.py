@@ -15,7 +15,7 @@ import os
 import sys
 import sysconfig
 import textwrap
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from itertools import islice
 from types import CodeType, FrameType
 from typing import Any
@@ -41,21 +41,17 @@ def _is_installed(folder: str) -> bool:
     return os.path.isdir(folder) and any(x.endswith(".dist-info") for x in os.listdir(folder))
 
 
-class _Kinds(dict[str, int]):
-    """Whether a file is the learner's, a library's or cgviz's own; found out once for each."""
-
-    def __missing__(self, filename: str) -> int:
-        is_library = (
-            filename.startswith((*_STANDARD, "<frozen", "<__array_function__"))
-            or "__autograph_generated_file" in filename
-            or any(filename.startswith(x + os.sep) for x in sys.path if _is_installed(x))
-        )
-        is_own = filename.startswith(_OWN) and filename != _SUSPECTS
-        self[filename] = OWN if is_own else LIBRARY if is_library else LEARNER
-        return self[filename]
-
-
-kinds = _Kinds()
+@cache
+def kind(filename: str) -> int:
+    """Whether a file is the learner's, a library's or cgviz's own."""
+    if filename.startswith(_OWN) and filename != _SUSPECTS:
+        return OWN
+    is_library = (
+        filename.startswith((*_STANDARD, "<frozen", "<__array_function__"))
+        or "__autograph_generated_file" in filename
+        or any(filename.startswith(x + os.sep) for x in sys.path if _is_installed(x))
+    )
+    return LIBRARY if is_library else LEARNER
 
 
 def is_learners(function: Any) -> bool:
@@ -64,7 +60,7 @@ def is_learners(function: Any) -> bool:
     while isinstance(inner, partial):
         inner = inspect.unwrap(inner.func)
     code = getattr(inner, "__code__", None)
-    return code is None or kinds[code.co_filename] == LEARNER
+    return code is None or kind(code.co_filename) == LEARNER
 
 
 def place(frame: FrameType | None) -> Place:
@@ -74,7 +70,7 @@ def place(frame: FrameType | None) -> Place:
     """
     while frame is not None:
         code = frame.f_code
-        found = kinds[code.co_filename]
+        found = kind(code.co_filename)
         back = frame.f_back
         if found == LEARNER:
             caller = (None, 0) if back is None else (back.f_code, back.f_lasti)

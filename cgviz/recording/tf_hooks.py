@@ -26,6 +26,7 @@ contains it is saved, so that the saved model has the graphs it would have had w
 
 from __future__ import annotations
 
+import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -246,14 +247,6 @@ def _note_read(recorder: ThreadRecorder, variable: Any, handle: Any) -> None:
     recorder.events.append(OpEvent("ReadVariableOp", (handle,), (value,), (), recorder.where))
 
 
-def _free_variable(function: Any, name: str) -> Any:
-    """The value of the variable `name` that `function` closes over, or None."""
-    code = getattr(function, "__code__", None)
-    if code is None or name not in code.co_freevars:
-        return None
-    return function.__closure__[code.co_freevars.index(name)].cell_contents
-
-
 # --- the hooks: each is given the original that it replaces, and the arguments -----------------
 
 
@@ -288,8 +281,9 @@ def _on_record(
         body, recorder.finished = recorder.finished, None
         if body is not None and body.outer is recorder.where:
             event.body = body
-            event.grad_fn = _free_variable(backward_function, "grad_fn")
-            event.variables = _free_variable(backward_function, "variables") or ()
+            known = inspect.getclosurevars(backward_function).nonlocals
+            event.grad_fn = known.get("grad_fn")
+            event.variables = known.get("variables") or ()
         recorder.events.append(event)
         rule = partial(_note_rule, event)
     original(op_type, output_tensors, input_tensors, rule, *args, **kwargs)

@@ -63,15 +63,15 @@ def place(tmp_path):
     ],
 )
 def test_a_file_is_the_learners_a_librarys_or_our_own(file, kind):
-    assert source.kinds[file] == kind
+    assert source.kind(file) == kind
 
 
 def test_packages_installed_into_any_folder_are_libraries(tmp_path, monkeypatch):
     # as `pip install --user` or `--target` do
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "waves-1.0.dist-info").mkdir()
-    assert source.kinds[str(tmp_path / "waves" / "__init__.py")] == source.LIBRARY
-    assert source.kinds[str(tmp_path) + "_of_mine.py"] == source.LEARNER
+    assert source.kind(str(tmp_path / "waves" / "__init__.py")) == source.LIBRARY
+    assert source.kind(str(tmp_path) + "_of_mine.py") == source.LEARNER
 
 
 def through(name, file, inner):
