@@ -255,17 +255,15 @@ class _Builder:
         for op, fold in self.where.items():
             for value in op.inputs + op.captured:
                 maker = self.pruned.maker(value)
-                if maker and self.where.get(maker[0]) is not fold:
+                if maker and self.where.get(maker) is not fold:
                     used.add(self.pruned.value(value).key)
         found, kept = {}, used | self.pruned.asked
         for fold in self.folds:
             op, *others = fold.ops
-            if not others and op.kind != "variable":
-                found[fold] = op.outputs
-                continue
             keys = used if others else kept
             some = tuple(v for each in fold.ops for v in each.outputs if v.key in keys)
-            found[fold] = some if others else some or op.outputs
+            whole = not others and (op.kind != "variable" or not some)
+            found[fold] = op.outputs if whole else some
         return found
 
     def selection(self) -> Selection:
@@ -335,7 +333,7 @@ class _Builder:
         label = op.name if names.own_name(op) else ""
         if op.kind == "custom":
             return label, op.type, "custom"
-        makers = [m[0] if (m := self.pruned.maker(v)) else None for v in op.inputs]
+        makers = [self.pruned.maker(v) for v in op.inputs]
         constants = {
             i: names.operand(op.inputs[i], made.name)
             for i, made in enumerate(makers)
@@ -356,7 +354,7 @@ class _Builder:
             downstream = () if step is None else step.downstream
             for position, value in enumerate(op.inputs + op.captured):
                 maker = self.pruned.maker(value)
-                source = self.where.get(maker[0]) if maker else None
+                source = self.where.get(maker) if maker else None
                 if maker is None or source is None or source is fold:
                     continue
                 key = self.pruned.value(value).key
@@ -370,7 +368,7 @@ class _Builder:
                     -1 if captured else position,
                     value,
                     given,
-                    self._reason(op, position, maker[0]),
+                    self._reason(op, position, maker),
                     order if given is not None else 0,
                 )
                 many = len(fold.ops) > 1
