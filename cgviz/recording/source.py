@@ -15,7 +15,7 @@ import os
 import sys
 import sysconfig
 import textwrap
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from itertools import islice
 from types import CodeType, FrameType
 from typing import Any
@@ -56,10 +56,7 @@ def kind(filename: str) -> int:
 
 def is_learners(function: Any) -> bool:
     """Whether a function is written in the learner's files; a callable without code counts too."""
-    inner = inspect.unwrap(function)
-    while isinstance(inner, partial):
-        inner = inspect.unwrap(inner.func)
-    code = getattr(inner, "__code__", None)
+    code = getattr(inspect.unwrap(function), "__code__", None)
     return code is None or kind(code.co_filename) == LEARNER
 
 
