@@ -83,11 +83,6 @@ def locate(code: CodeType | None, lasti: int) -> Source | None:
     return None if code is None else _expression(code.co_filename, code, lasti)[0]
 
 
-def definition(code: CodeType) -> Source:
-    """Where a function is written, given its code."""
-    return _source(code, code.co_firstlineno)
-
-
 def lines(code: CodeType) -> tuple[str, ...]:
     """The source lines of a function, dedented; empty if they are not known."""
     try:  # `inspect.getsourcelines` would search all modules for a notebook cell, twice
@@ -97,7 +92,8 @@ def lines(code: CodeType) -> tuple[str, ...]:
     return tuple(textwrap.dedent("".join(found)).rstrip().split("\n")) if found else ()
 
 
-def _source(code: CodeType, line: int) -> Source:
+def at_line(code: CodeType, line: int) -> Source:
+    """A line of the file that some code is in."""
     text = "".join(_lines(code)[line - 1 : line])
     return Source(code.co_filename, line, text.strip())
 
@@ -173,7 +169,7 @@ def _expression(
     Equal code objects may come from two files, so the file name is part of the cache's key.
     """
     span = next(islice(code.co_positions(), lasti // 2, None))
-    where = _source(code, span[0] or code.co_firstlineno)
+    where = at_line(code, span[0] or code.co_firstlineno)
     return (where, *_tree("".join(_lines(code))).get(span, (None, None)))
 
 
