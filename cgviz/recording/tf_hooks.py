@@ -187,10 +187,9 @@ class _Handle:
         if asking.startswith("tensorflow.python.ops.gen_") and recorder is not None:
             recorder.left_to_python = True
             return None
-        try:
-            handle = variable.__dict__["_handle"]
-        except KeyError:
-            raise AttributeError("_handle") from None
+        if "_handle" not in variable.__dict__:
+            raise AttributeError("_handle")
+        handle = variable.__dict__["_handle"]
         recorder = _open_recorder()
         if recorder is not None and recorder.before is not None:
             _note_before(recorder.before, variable, handle)
@@ -500,10 +499,9 @@ def _uninstall(user: object) -> None:
             _hear(False)
         if _users:
             return
-        while _saved:
-            owner, name, original = _saved[-1]
+        for owner, name, original in _saved:
             setattr(owner, name, original)
-            _saved.pop()
+        _saved.clear()
         _register(_gradient_function)
         if "_handle" in vars(BaseResourceVariable):
             del BaseResourceVariable._handle
