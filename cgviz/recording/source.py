@@ -78,9 +78,9 @@ def place(frame: FrameType | None) -> Place:
     return NOWHERE
 
 
-def locate(code: CodeType | None, lasti: int) -> Source | None:
-    """The learner's file, the line in it and its text, for an instruction."""
-    return None if code is None else _expression(code.co_filename, code, lasti)[0]
+def locate(at: Place) -> Source | None:
+    """The learner's file, the line in it and its text."""
+    return _found(at)[0]
 
 
 def lines(code: CodeType) -> tuple[str, ...]:
@@ -104,9 +104,9 @@ def _lines(code: CodeType) -> list[str]:
     return linecache.getlines(code.co_filename)
 
 
-def assigned_name(code: CodeType | None, lasti: int) -> str | None:
+def assigned_name(at: Place) -> str | None:
     """The name that the running expression is assigned to; None if it is part of a larger one."""
-    node, parent = _node(code, lasti)
+    _, node, parent = _found(at)
     if isinstance(node, ast.AugAssign):
         return _name(node.target)
     if isinstance(parent, ast.Assign) and len(parent.targets) == 1:
@@ -116,16 +116,16 @@ def assigned_name(code: CodeType | None, lasti: int) -> str | None:
     return None
 
 
-def reduces(code: CodeType | None, lasti: int) -> bool:
+def reduces(at: Place) -> bool:
     """Whether the running expression is a call of `sum`, `functools.reduce` or `tf.einsum`."""
-    node, _ = _node(code, lasti)
+    _, node, _ = _found(at)
     called = _name(node.func) if isinstance(node, ast.Call) else None
     return (called or "").rpartition(".")[2] in ("sum", "reduce", "einsum")
 
 
-def operand_names(code: CodeType | None, lasti: int) -> tuple[str | None, ...]:
+def operand_names(at: Place) -> tuple[str | None, ...]:
     """The names of the two operands of a binary operator, in TensorFlow's input order."""
-    node, _ = _node(code, lasti)
+    _, node, _ = _found(at)
     if isinstance(node, ast.BinOp):
         return _name(node.left), _name(node.right)
     if isinstance(node, ast.AugAssign):
@@ -133,9 +133,9 @@ def operand_names(code: CodeType | None, lasti: int) -> tuple[str | None, ...]:
     return ()
 
 
-def source_names(code: CodeType | None, lasti: int) -> list[str | None]:
+def source_names(at: Place) -> list[str | None]:
     """The names in the sources argument of the running `tape.gradient(target, sources)`."""
-    node, _ = _node(code, lasti)
+    _, node, _ = _found(at)
     if not isinstance(node, ast.Call):
         return []
     given = node.args[1:2] or [k.value for k in node.keywords if k.arg == "sources"]
@@ -160,6 +160,11 @@ def _name(node: ast.expr) -> str | None:
     return None
 
 
+def _found(at: Place) -> tuple[Source | None, ast.AST | None, ast.AST | None]:
+    code, lasti, *_ = at
+    return (None, None, None) if code is None else _expression(code.co_filename, code, lasti)
+
+
 @lru_cache(maxsize=4096)
 def _expression(
     filename: str, code: CodeType, lasti: int
@@ -171,10 +176,6 @@ def _expression(
     span = next(islice(code.co_positions(), lasti // 2, None))
     where = at_line(code, span[0] or code.co_firstlineno)
     return (where, *_tree("".join(_lines(code))).get(span, (None, None)))
-
-
-def _node(code: CodeType | None, lasti: int) -> tuple[ast.AST | None, ast.AST | None]:
-    return (None, None) if code is None else _expression(code.co_filename, code, lasti)[1:]
 
 
 @lru_cache(maxsize=64)

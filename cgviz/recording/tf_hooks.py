@@ -169,7 +169,7 @@ def _on_op(
     # `outputs` may be a list that its caller changes later, as a TensorArray does.
     made = tuple(outputs or ())
     recorder.events.append(
-        OpEvent(op_type, inputs, made, attrs, where, scope, _watched(inputs), *at)
+        OpEvent(op_type, inputs, made, attrs, where, scope, _watched(inputs), at)
     )
 
 
@@ -274,7 +274,7 @@ def _on_record(
             recorder.where,
             context.context().scope_name,
             _watched(input_tensors),
-            *place(sys._getframe(1)),
+            place(sys._getframe(1)),
             rule=backward_function,
         )
         body, recorder.finished = recorder.finished, None
@@ -314,7 +314,7 @@ def _on_imperative_grad(
     where = recorder.where
     event = PassEvent(where, target, output_gradients, sources)
     if context.executing_eagerly():
-        event.code, event.lasti, *_ = place(sys._getframe(1))
+        event.place = place(sys._getframe(1))
         recorder.events.append(event)
         _note_unread(recorder, sources, others.get("sources_raw") or ())
         recorder.where = event
