@@ -139,10 +139,10 @@ def ratio(one: float, other: float) -> float:
         return float(np.float64(one) / np.float64(other))
 
 
-def as_numpy(reference: Any) -> Array | None:
+def as_numpy(reference: Any) -> Any:
     """The numbers of an array or of anything with `.numpy()`; None and `Statistics` as they are."""
     if reference is None or isinstance(reference, np.ndarray | Statistics):
-        return reference  # type: ignore[return-value]
+        return reference
     return np.asarray(reference.numpy() if hasattr(reference, "numpy") else reference)
 
 
@@ -217,9 +217,7 @@ class Value:
 
     def numpy(self) -> Array:
         """The numbers, as a NumPy array of this shape."""
-        array = as_numpy(self.reference)
-        assert array is not None
-        return array
+        return as_numpy(self.reference)
 
 
 @dataclass(frozen=True, eq=False)
