@@ -16,7 +16,7 @@ from __future__ import annotations
 import heapq
 import re
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from graphlib import TopologicalSorter
@@ -51,16 +51,14 @@ class Pruned:
             value = self.alias[value.key]
         return value
 
-    def maker(self, value: Value) -> tuple[Op, int] | None:
-        """The op that made a value, past identities, and which of its outputs the value is."""
-        made = self.trace.producer(self.value(value))
-        return made if made and made[0] in self.levels else None  # not by an unrelated pass
+    def maker(self, value: Value) -> Op | None:
+        """The op that made a value, past identities; None for one of an unrelated pass."""
+        made = self.trace.maker(self.value(value))
+        return made if made in self.levels else None
 
-    def feeds(self, op: Op) -> Iterator[Op]:
+    def feeds(self, op: Op) -> list[Op]:
         """The ops whose values an op uses, past identities."""
-        for value in op.inputs + op.captured:
-            if maker := self.maker(value):
-                yield maker[0]
+        return [made for v in op.inputs + op.captured if (made := self.maker(v))]
 
     def owners(self, groups: Mapping[Op, str]) -> dict[Op, str]:
         """Each op that only one group uses, and that group: a variable belongs to its layer."""
@@ -117,7 +115,7 @@ def _hide_constants(pruned: Pruned) -> None:
         if (
             op.kind == "constant"
             or op.type in names.SHAPE_HELPERS
-            or (all(m is not None and m[0] in pruned.hidden for m in makers) and op.kind == "op")
+            or (pruned.hidden.issuperset(makers) and op.kind == "op")
         ):
             pruned.hidden.add(op)
         elif op.kind == "op" and len(op.inputs) == len(op.outputs) and _passes_on(op, makers):
@@ -125,7 +123,7 @@ def _hide_constants(pruned: Pruned) -> None:
                 pruned.alias[result.key] = value
 
 
-def _passes_on(op: Op, makers: Sequence[tuple[Op, int] | None]) -> bool:
+def _passes_on(op: Op, makers: Sequence[Op | None]) -> bool:
     """Whether an op is looked past: an identity, or a cast of integers.
 
     Where a cast to integers is drawn, the cast back is not looked past: without it the next op
@@ -133,7 +131,7 @@ def _passes_on(op: Op, makers: Sequence[tuple[Op, int] | None]) -> bool:
     """
     if op.type != "Cast" or op.inputs[0].differentiable:
         return op.type in names.IDENTITIES
-    return makers[0] is None or makers[0][0].type != "Cast"
+    return makers[0] is None or makers[0].type != "Cast"
 
 
 def _ancestors(pruned: Pruned) -> set[Op]:
@@ -141,7 +139,7 @@ def _ancestors(pruned: Pruned) -> set[Op]:
     if pruned.pass_ is NO_PASS:
         return set(pruned.ops)
     ends = [v for each in (pruned.pass_, *pruned.below) for v in each.targets + each.sources]
-    return set(walk([maker[0] for v in ends if (maker := pruned.maker(v))], pruned.feeds))
+    return set(walk([made for v in ends if (made := pruned.maker(v))], pruned.feeds))
 
 
 def in_order(feeding: Mapping[T, Collection[T]]) -> list[T]:

@@ -128,11 +128,9 @@ def norm(array: Array) -> float:
 
 def wide_norm(arrays: Sequence[Array]) -> float:
     """The L2 norm of all entries, even if their squares overflow or underflow."""
-    entries = [np.abs(wide(a)) for a in arrays]
-    largest = max((float(a.max(initial=0.0)) for a in entries), default=0.0)
-    if not 0.0 < largest < math.inf:
-        return largest
-    return largest * math.sqrt(sum(float(np.square(a / largest).sum()) for a in entries))
+    with np.errstate(all="ignore"):
+        norms = [np.hypot.reduce(np.abs(wide(a)).reshape(-1)) for a in arrays]
+    return float(np.hypot.reduce(norms))
 
 
 def ratio(one: float, other: float) -> float:
@@ -141,10 +139,10 @@ def ratio(one: float, other: float) -> float:
         return float(np.float64(one) / np.float64(other))
 
 
-def as_numpy(reference: Any) -> Array | None:
+def as_numpy(reference: Any) -> Any:
     """The numbers of an array or of anything with `.numpy()`; None and `Statistics` as they are."""
     if reference is None or isinstance(reference, np.ndarray | Statistics):
-        return reference  # type: ignore[return-value]
+        return reference
     return np.asarray(reference.numpy() if hasattr(reference, "numpy") else reference)
 
 
@@ -219,9 +217,7 @@ class Value:
 
     def numpy(self) -> Array:
         """The numbers, as a NumPy array of this shape."""
-        array = as_numpy(self.reference)
-        assert array is not None
-        return array
+        return as_numpy(self.reference)
 
 
 @dataclass(frozen=True, eq=False)

@@ -131,10 +131,8 @@ def plain(op_type: str, given: str = "x") -> str:
 
 def own_name(op: Op) -> bool:
     """Whether an op's name is the learner's, and not its type or kind with a number."""
-    for made_up in (op.type, op.kind):
-        if re.fullmatch(re.escape(made_up) + r"(_\d+)?", op.name, re.IGNORECASE):
-            return False
-    return True
+    made_up = rf"({re.escape(op.type)}|{op.kind})(_\d+)?"
+    return not re.fullmatch(made_up, op.name, re.IGNORECASE)
 
 
 def operand(value: Value, name: str) -> str:

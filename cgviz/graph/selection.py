@@ -158,7 +158,6 @@ def select(
     limit: int | None = MOST_NODES,
     framed: bool = False,
     toggled: Collection[str] = (),
-    known: dict[Any, Any] | None = None,
 ) -> Selection:
     """Choose what is shown of one backward pass.
 
@@ -171,8 +170,6 @@ def select(
         framed: Add a frame for each open scope, and let small selections be folded too.
         toggled: The scopes and custom ops to open or close against the default, by `node.group` or
             `frame.name`; and which of repeats to show, as `f"{repeats.name}@{k}"`.
-        known: A cache, from one selection to the next, of the ops and folds, which are the same
-            whatever is open.
 
     Returns:
         The selection. Its nodes come after all that they use.
@@ -180,21 +177,14 @@ def select(
     Raises:
         ValueError: If the trace has no pass number `which`.
     """
-    known = {} if known is None else known
-    one = trace, which, full
-    if one not in known:
-        known[one] = folding.prune(*one)
-    pruned: Pruned = known[one]
+    pruned = folding.prune(trace, which, full)
     found: Sequence[Fold] = [Fold(op=op) for op in pruned.ops]
     opened: Collection[str] = ()
     if limit is not None and (framed or (not full and len(found) > limit)):
         chosen = [name.rpartition("@") for name in toggled if "@" in name]
         at = {name: int(k) for name, _, k in chosen if k.isdecimal()}
         most = max(limit, len(pruned.ops)) if full else limit
-        folds = *one, most, tuple(sorted(at.items()))
-        if folds not in known:
-            known[folds] = folding.tree(pruned, most, at)
-        found = known[folds]
+        found = folding.tree(pruned, most, at)
         opened = folding.opened(found, most) ^ set(toggled)
     shown = _Builder(pruned, found, opened, framed).selection()
     if limit is not None and not full:
@@ -255,17 +245,15 @@ class _Builder:
         for op, fold in self.where.items():
             for value in op.inputs + op.captured:
                 maker = self.pruned.maker(value)
-                if maker and self.where.get(maker[0]) is not fold:
+                if maker and self.where.get(maker) is not fold:
                     used.add(self.pruned.value(value).key)
         found, kept = {}, used | self.pruned.asked
         for fold in self.folds:
             op, *others = fold.ops
-            if not others and op.kind != "variable":
-                found[fold] = op.outputs
-                continue
             keys = used if others else kept
             some = tuple(v for each in fold.ops for v in each.outputs if v.key in keys)
-            found[fold] = some if others else some or op.outputs
+            whole = not others and (op.kind != "variable" or not some)
+            found[fold] = op.outputs if whole else some
         return found
 
     def selection(self) -> Selection:
@@ -335,7 +323,7 @@ class _Builder:
         label = op.name if names.own_name(op) else ""
         if op.kind == "custom":
             return label, op.type, "custom"
-        makers = [m[0] if (m := self.pruned.maker(v)) else None for v in op.inputs]
+        makers = [self.pruned.maker(v) for v in op.inputs]
         constants = {
             i: names.operand(op.inputs[i], made.name)
             for i, made in enumerate(makers)
@@ -356,7 +344,7 @@ class _Builder:
             downstream = () if step is None else step.downstream
             for position, value in enumerate(op.inputs + op.captured):
                 maker = self.pruned.maker(value)
-                source = self.where.get(maker[0]) if maker else None
+                source = self.where.get(maker) if maker else None
                 if maker is None or source is None or source is fold:
                     continue
                 key = self.pruned.value(value).key
@@ -370,7 +358,7 @@ class _Builder:
                     -1 if captured else position,
                     value,
                     given,
-                    self._reason(op, position, maker[0]),
+                    self._reason(op, position, maker),
                     order if given is not None else 0,
                 )
                 many = len(fold.ops) > 1

@@ -36,6 +36,7 @@ MOST_ENTRIES = 4  # of a tensor whose Jacobians are written as matrices, at most
 MOST_FACTORS = 8  # of a product that is written in full: about a line
 MOST_SOURCES = 8  # that have a formula of their own: about a screen
 SHORT = 60  # columns of a sum on one line, so that it can be read at a glance
+DIGITS = 5  # of a number: the most that `style.number` writes
 WIDTH = 96  # columns: 100 less the brackets and signs that are added to a full line
 
 
@@ -413,14 +414,9 @@ def relation(terms: Terms) -> str:
     return "=" if all(each.exact for each in matrices) else "≈"
 
 
-def number(x: Any) -> str:
-    """One number as `style.number` writes it, with five significant digits."""
-    return style.number(x, 5)
-
-
 def matrix(array: Array, alone: bool = False) -> Matrix:
     """A matrix; a single entry with a leading minus or a plus is in brackets unless `alone`."""
-    rows = tuple(tuple(map(number, entries)) for entries in array)
+    rows = tuple(tuple(style.number(x, DIGITS) for x in entries) for entries in array)
     if array.size == 1 and not alone and re.search(rf"^{style.MINUS}|i$", rows[0][0]):
         rows = ((f"({rows[0][0]})",),)
     parts = (array.real, array.imag) if array.dtype.kind == "c" else (array,)
@@ -429,7 +425,7 @@ def matrix(array: Array, alone: bool = False) -> Matrix:
 
 def is_exact(x: Any) -> bool:
     """Whether a real number is printed in full."""
-    text = number(x).replace(style.MINUS, "-").replace(style.INFINITY, "inf")
+    text = style.number(x, DIGITS).replace(style.MINUS, "-").replace(style.INFINITY, "inf")
     # The text is read in the number's dtype, because NumPy 1 would compare in float64.
     return bool(np.isnan(x) or x.dtype.type(float(text)) == x)
 

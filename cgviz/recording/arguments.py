@@ -151,8 +151,7 @@ def parameter_names(f: Any, count: int) -> list[str]:
     except (TypeError, ValueError):
         parameters = []
     named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    rest = count - len(named)
-    if rest == 1 and not named:
+    if count == 1 and not named:
         return ["x"]
     return (named + [f"x{i}" for i in range(len(named), count)])[:count]
 

@@ -87,7 +87,7 @@ class Builder:
         self.last_of_call = self._last_of_calls()
         self.given = {id(tensor): name for tensor, name in given}
         for each in self.pass_events:  # names not given, read from `tape.gradient(y, [x, w])`
-            found = source.source_names(each.code, each.lasti)
+            found = source.source_names(each.place)
             if len(found) == len(each.sources):
                 for tensor, own in zip(each.sources, found, strict=True):
                     if own:
@@ -168,17 +168,18 @@ class Builder:
         """
 
         def call(event: OpEvent) -> tuple[int, ...]:
-            return id(event.where), id(event.code), id(event.caller), event.called_at
+            code, _, caller, called_at = event.place
+            return id(event.where), id(code), id(caller), called_at
 
         made = [e for e in self.events if e.outputs and e.type != "ReadVariableOp"]
         found: set[int] = set()
-        for _, run in groupby(sorted(made, key=call), lambda e: (call(e), e.lasti)):
+        for _, run in groupby(sorted(made, key=call), lambda e: (call(e), e.place[1])):
             events = list(run)
             types = [e.type for e in events]
             count = len(types)
             lengths = (n for n in range(1, count + 1) if count % n == 0)
             periods = (n for n in lengths if types[:n] * (count // n) == types)
-            reduces = source.reduces(events[0].code, events[0].lasti)
+            reduces = source.reduces(events[0].place)
             # The shortest that, repeated, makes up the whole.
             period = count if reduces else next(periods)
             found.update(map(id, events[period - 1 :: period]))
@@ -187,7 +188,7 @@ class Builder:
     def _name(self, event: OpEvent) -> tuple[str, str]:
         """An op's name and type."""
         named = id(event) in self.last_of_call
-        own = source.assigned_name(event.code, event.lasti) if named else None
+        own = source.assigned_name(event.place) if named else None
         if own and ", " in own:  # in `m, v = tf.nn.moments(x)` the last op makes one of the two
             each = own.split(", ")
             own = ", ".join(map(self._unique, each)) if len(each) == len(event.outputs) else None
@@ -242,7 +243,7 @@ class Builder:
             type_,
             inputs,
             tuple(map(self.value, event.outputs)),
-            source.locate(event.code, event.lasti),
+            source.locate(event.place),
             (event.scope or "").strip("/"),
             body=tuple(self.ops.get(call.body, ())) if call else (),
             rule=self._rule(ruled.grad_fn) if ruled else None,
@@ -275,7 +276,7 @@ class Builder:
         code = getattr(function, "__code__", None)
         if code is None:
             return None
-        where = source.definition(code)
+        where = source.at_line(code, code.co_firstlineno)
         closure: dict[str, Any] = {}
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             with suppress(ValueError):  # a name that the body has not assigned
@@ -314,7 +315,7 @@ class Builder:
         if id(tensor) in self.values or id(tensor) in self.made_by:
             return self.value(tensor)
         name = self.given.get(id(tensor))
-        operands = source.operand_names(event.code, event.lasti)
+        operands = source.operand_names(event.place)
         if name is None and len(operands) == len(event.inputs):
             name = operands[position]
         kind = "input" if self._live(event, position) or id(tensor) in self.given else "constant"

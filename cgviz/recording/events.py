@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from threading import get_ident
-from types import CodeType
 from typing import Any
+
+from .source import NOWHERE, Place
 
 # Called with each exception that leaves `trace` or `record`; `cgviz` adds its hints here.
 on_error: list[Callable[[Exception], object]] = []
@@ -39,10 +40,7 @@ class OpEvent:
     where: Any = None  # the container it ran in: a Body, a PassEvent, a RuleEvent, or None
     scope: str | None = ""
     watched: tuple[bool, ...] = ()  # whether a tape follows each input; () if none is recording
-    code: CodeType | None = None  # this and the next three: as `source.place` returns
-    lasti: int = 0
-    caller: CodeType | None = None
-    called_at: int = 0
+    place: Place = NOWHERE
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -67,8 +65,7 @@ class PassEvent:
     # Three entries per rule that ran: what ran, its upstream, its downstream. What ran is a
     # CallEvent or, for a built-in op, the arguments that TensorFlow gave to the op's rule.
     noted: list[Any] = field(default_factory=list)
-    code: CodeType | None = None
-    lasti: int = 0
+    place: Place = NOWHERE
 
     def steps(self) -> Iterator[tuple[Any, Sequence[Any], Sequence[Any]]]:
         """The entries of `noted`: what ran, its upstream and its downstream, rule by rule."""

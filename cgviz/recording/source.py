@@ -15,7 +15,7 @@ import os
 import sys
 import sysconfig
 import textwrap
-from functools import lru_cache, partial
+from functools import cache, lru_cache
 from itertools import islice
 from types import CodeType, FrameType
 from typing import Any
@@ -41,30 +41,23 @@ def _is_installed(folder: str) -> bool:
     return os.path.isdir(folder) and any(x.endswith(".dist-info") for x in os.listdir(folder))
 
 
-class _Kinds(dict[str, int]):
-    """Whether a file is the learner's, a library's or cgviz's own; found out once for each."""
-
-    def __missing__(self, filename: str) -> int:
-        is_library = (
-            filename.startswith((*_STANDARD, "<frozen", "<__array_function__"))
-            or "__autograph_generated_file" in filename
-            or any(filename.startswith(x + os.sep) for x in sys.path if _is_installed(x))
-        )
-        is_own = filename.startswith(_OWN) and filename != _SUSPECTS
-        self[filename] = OWN if is_own else LIBRARY if is_library else LEARNER
-        return self[filename]
-
-
-kinds = _Kinds()
+@cache
+def kind(filename: str) -> int:
+    """Whether a file is the learner's, a library's or cgviz's own."""
+    if filename.startswith(_OWN) and filename != _SUSPECTS:
+        return OWN
+    is_library = (
+        filename.startswith((*_STANDARD, "<frozen", "<__array_function__"))
+        or "__autograph_generated_file" in filename
+        or any(filename.startswith(x + os.sep) for x in sys.path if _is_installed(x))
+    )
+    return LIBRARY if is_library else LEARNER
 
 
 def is_learners(function: Any) -> bool:
     """Whether a function is written in the learner's files; a callable without code counts too."""
-    inner = inspect.unwrap(function)
-    while isinstance(inner, partial):
-        inner = inspect.unwrap(inner.func)
-    code = getattr(inner, "__code__", None)
-    return code is None or kinds[code.co_filename] == LEARNER
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return code is None or kind(code.co_filename) == LEARNER
 
 
 def place(frame: FrameType | None) -> Place:
@@ -74,7 +67,7 @@ def place(frame: FrameType | None) -> Place:
     """
     while frame is not None:
         code = frame.f_code
-        found = kinds[code.co_filename]
+        found = kind(code.co_filename)
         back = frame.f_back
         if found == LEARNER:
             caller = (None, 0) if back is None else (back.f_code, back.f_lasti)
@@ -85,14 +78,9 @@ def place(frame: FrameType | None) -> Place:
     return NOWHERE
 
 
-def locate(code: CodeType | None, lasti: int) -> Source | None:
-    """The learner's file, the line in it and its text, for an instruction."""
-    return None if code is None else _expression(code.co_filename, code, lasti)[0]
-
-
-def definition(code: CodeType) -> Source:
-    """Where a function is written, given its code."""
-    return _source(code, code.co_firstlineno)
+def locate(at: Place) -> Source | None:
+    """The learner's file, the line in it and its text."""
+    return _found(at)[0]
 
 
 def lines(code: CodeType) -> tuple[str, ...]:
@@ -104,7 +92,8 @@ def lines(code: CodeType) -> tuple[str, ...]:
     return tuple(textwrap.dedent("".join(found)).rstrip().split("\n")) if found else ()
 
 
-def _source(code: CodeType, line: int) -> Source:
+def at_line(code: CodeType, line: int) -> Source:
+    """A line of the file that some code is in."""
     text = "".join(_lines(code)[line - 1 : line])
     return Source(code.co_filename, line, text.strip())
 
@@ -115,9 +104,9 @@ def _lines(code: CodeType) -> list[str]:
     return linecache.getlines(code.co_filename)
 
 
-def assigned_name(code: CodeType | None, lasti: int) -> str | None:
+def assigned_name(at: Place) -> str | None:
     """The name that the running expression is assigned to; None if it is part of a larger one."""
-    node, parent = _node(code, lasti)
+    _, node, parent = _found(at)
     if isinstance(node, ast.AugAssign):
         return _name(node.target)
     if isinstance(parent, ast.Assign) and len(parent.targets) == 1:
@@ -127,16 +116,16 @@ def assigned_name(code: CodeType | None, lasti: int) -> str | None:
     return None
 
 
-def reduces(code: CodeType | None, lasti: int) -> bool:
+def reduces(at: Place) -> bool:
     """Whether the running expression is a call of `sum`, `functools.reduce` or `tf.einsum`."""
-    node, _ = _node(code, lasti)
+    _, node, _ = _found(at)
     called = _name(node.func) if isinstance(node, ast.Call) else None
     return (called or "").rpartition(".")[2] in ("sum", "reduce", "einsum")
 
 
-def operand_names(code: CodeType | None, lasti: int) -> tuple[str | None, ...]:
+def operand_names(at: Place) -> tuple[str | None, ...]:
     """The names of the two operands of a binary operator, in TensorFlow's input order."""
-    node, _ = _node(code, lasti)
+    _, node, _ = _found(at)
     if isinstance(node, ast.BinOp):
         return _name(node.left), _name(node.right)
     if isinstance(node, ast.AugAssign):
@@ -144,9 +133,9 @@ def operand_names(code: CodeType | None, lasti: int) -> tuple[str | None, ...]:
     return ()
 
 
-def source_names(code: CodeType | None, lasti: int) -> list[str | None]:
+def source_names(at: Place) -> list[str | None]:
     """The names in the sources argument of the running `tape.gradient(target, sources)`."""
-    node, _ = _node(code, lasti)
+    _, node, _ = _found(at)
     if not isinstance(node, ast.Call):
         return []
     given = node.args[1:2] or [k.value for k in node.keywords if k.arg == "sources"]
@@ -171,6 +160,11 @@ def _name(node: ast.expr) -> str | None:
     return None
 
 
+def _found(at: Place) -> tuple[Source | None, ast.AST | None, ast.AST | None]:
+    code, lasti, *_ = at
+    return (None, None, None) if code is None else _expression(code.co_filename, code, lasti)
+
+
 @lru_cache(maxsize=4096)
 def _expression(
     filename: str, code: CodeType, lasti: int
@@ -180,12 +174,8 @@ def _expression(
     Equal code objects may come from two files, so the file name is part of the cache's key.
     """
     span = next(islice(code.co_positions(), lasti // 2, None))
-    where = _source(code, span[0] or code.co_firstlineno)
+    where = at_line(code, span[0] or code.co_firstlineno)
     return (where, *_tree("".join(_lines(code))).get(span, (None, None)))
-
-
-def _node(code: CodeType | None, lasti: int) -> tuple[ast.AST | None, ast.AST | None]:
-    return (None, None) if code is None else _expression(code.co_filename, code, lasti)[1:]
 
 
 @lru_cache(maxsize=64)

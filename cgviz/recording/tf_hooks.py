@@ -26,6 +26,7 @@ contains it is saved, so that the saved model has the graphs it would have had w
 
 from __future__ import annotations
 
+import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -168,7 +169,7 @@ def _on_op(
     # `outputs` may be a list that its caller changes later, as a TensorArray does.
     made = tuple(outputs or ())
     recorder.events.append(
-        OpEvent(op_type, inputs, made, attrs, where, scope, _watched(inputs), *at)
+        OpEvent(op_type, inputs, made, attrs, where, scope, _watched(inputs), at)
     )
 
 
@@ -186,10 +187,9 @@ class _Handle:
         if asking.startswith("tensorflow.python.ops.gen_") and recorder is not None:
             recorder.left_to_python = True
             return None
-        try:
-            handle = variable.__dict__["_handle"]
-        except KeyError:
-            raise AttributeError("_handle") from None
+        if "_handle" not in variable.__dict__:
+            raise AttributeError("_handle")
+        handle = variable.__dict__["_handle"]
         recorder = _open_recorder()
         if recorder is not None and recorder.before is not None:
             _note_before(recorder.before, variable, handle)
@@ -246,14 +246,6 @@ def _note_read(recorder: ThreadRecorder, variable: Any, handle: Any) -> None:
     recorder.events.append(OpEvent("ReadVariableOp", (handle,), (value,), (), recorder.where))
 
 
-def _free_variable(function: Any, name: str) -> Any:
-    """The value of the variable `name` that `function` closes over, or None."""
-    code = getattr(function, "__code__", None)
-    if code is None or name not in code.co_freevars:
-        return None
-    return function.__closure__[code.co_freevars.index(name)].cell_contents
-
-
 # --- the hooks: each is given the original that it replaces, and the arguments -----------------
 
 
@@ -282,14 +274,15 @@ def _on_record(
             recorder.where,
             context.context().scope_name,
             _watched(input_tensors),
-            *place(sys._getframe(1)),
+            place(sys._getframe(1)),
             rule=backward_function,
         )
         body, recorder.finished = recorder.finished, None
         if body is not None and body.outer is recorder.where:
             event.body = body
-            event.grad_fn = _free_variable(backward_function, "grad_fn")
-            event.variables = _free_variable(backward_function, "variables") or ()
+            known = inspect.getclosurevars(backward_function).nonlocals
+            event.grad_fn = known.get("grad_fn")
+            event.variables = known.get("variables") or ()
         recorder.events.append(event)
         rule = partial(_note_rule, event)
     original(op_type, output_tensors, input_tensors, rule, *args, **kwargs)
@@ -321,7 +314,7 @@ def _on_imperative_grad(
     where = recorder.where
     event = PassEvent(where, target, output_gradients, sources)
     if context.executing_eagerly():
-        event.code, event.lasti, *_ = place(sys._getframe(1))
+        event.place = place(sys._getframe(1))
         recorder.events.append(event)
         _note_unread(recorder, sources, others.get("sources_raw") or ())
         recorder.where = event
@@ -506,10 +499,9 @@ def _uninstall(user: object) -> None:
             _hear(False)
         if _users:
             return
-        while _saved:
-            owner, name, original = _saved[-1]
+        for owner, name, original in _saved:
             setattr(owner, name, original)
-            _saved.pop()
+        _saved.clear()
         _register(_gradient_function)
         if "_handle" in vars(BaseResourceVariable):
             del BaseResourceVariable._handle

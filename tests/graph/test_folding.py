@@ -96,8 +96,8 @@ def test_a_value_is_found_past_any_number_of_identities():
     pruned = chosen(tape.trace(target, [x]))
     assert names(pruned) == ["x", "y"]
     assert pruned.value(second) is x
-    assert pruned.maker(second)[0].name == "x"
-    assert pruned.maker(target)[0].name == "y"
+    assert pruned.maker(second).name == "x"
+    assert pruned.maker(target).name == "y"
 
 
 def test_an_identity_whose_gradient_is_asked_for_is_kept():

@@ -17,12 +17,13 @@ from cgviz.graph.names import own_name, value_name
 from cgviz.recording import build
 from cgviz.recording.build import Builder, pull, reference, variable_name
 from cgviz.recording.events import Body, CallEvent, OpEvent, PassEvent, ThreadRecorder
+from cgviz.recording.source import NOWHERE
 
 
 def event(type_, inputs, where=None, line=None, watched=()):
     """An op as a recording notes it; `line` is a code object and an instruction of it."""
     made = OpEvent(type_, inputs, (tf.constant(0.0),), (), where)
-    made.code, made.lasti = line or (None, 0)
+    made.place = (*line, None, 0) if line else NOWHERE
     made.watched = watched or (False,) * len(inputs)
     return made
 
