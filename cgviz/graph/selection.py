@@ -158,6 +158,7 @@ def select(
     limit: int | None = MOST_NODES,
     framed: bool = False,
     toggled: Collection[str] = (),
+    known: dict[Any, Any] | None = None,
 ) -> Selection:
     """Choose what is shown of one backward pass.
 
@@ -170,6 +171,8 @@ def select(
         framed: Add a frame for each open scope, and let small selections be folded too.
         toggled: The scopes and custom ops to open or close against the default, by `node.group` or
             `frame.name`; and which of repeats to show, as `f"{repeats.name}@{k}"`.
+        known: A cache, from one selection to the next, of the ops and folds, which are the same
+            whatever is open.
 
     Returns:
         The selection. Its nodes come after all that they use.
@@ -177,14 +180,21 @@ def select(
     Raises:
         ValueError: If the trace has no pass number `which`.
     """
-    pruned = folding.prune(trace, which, full)
+    known = {} if known is None else known
+    one = trace, which, full
+    if one not in known:
+        known[one] = folding.prune(*one)
+    pruned: Pruned = known[one]
     found: Sequence[Fold] = [Fold(op=op) for op in pruned.ops]
     opened: Collection[str] = ()
     if limit is not None and (framed or (not full and len(found) > limit)):
         chosen = [name.rpartition("@") for name in toggled if "@" in name]
         at = {name: int(k) for name, _, k in chosen if k.isdecimal()}
         most = max(limit, len(pruned.ops)) if full else limit
-        found = folding.tree(pruned, most, at)
+        folds = *one, most, tuple(sorted(at.items()))
+        if folds not in known:
+            known[folds] = folding.tree(pruned, most, at)
+        found = known[folds]
         opened = folding.opened(found, most) ^ set(toggled)
     shown = _Builder(pruned, found, opened, framed).selection()
     if limit is not None and not full:

@@ -70,6 +70,7 @@ class PageBuilder:
     def __post_init__(self) -> None:
         chosen = self.trace.passes or self.which is not None
         self.which = self.trace.pass_(self.which).index if chosen else None
+        self._known: dict[Any, Any] = {}
         self._selections: dict[Any, Selection] = {}
         self._displays: dict[Any, list[Display]] = {}
         self._rows: dict[Any, Any] = {}
@@ -95,7 +96,9 @@ class PageBuilder:
             which = min(which, len(trace.passes) - 1)
         key = trace, which, opened
         if key not in self._selections:
-            found = select(trace, which, self.full, framed=self.framed, toggled=opened)
+            found = select(
+                trace, which, self.full, framed=self.framed, toggled=opened, known=self._known
+            )
             self._selections[key] = replace(found, moved=self.moved, local=self.local)
         return self._selections[key]
 
