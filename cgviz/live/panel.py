@@ -51,13 +51,10 @@ KINDS = {"custom": "custom op", "scope": "folded ops"}  # in words; any other ki
 
 def panels(trace: Trace, shown: Selection, local: bool = True) -> list[Document]:
     """The side panel of every node."""
-    moments = Moments(shown)
-    return [panel(trace, shown, i, local, moments) for i in range(len(shown.nodes))]
+    return [panel(trace, shown, i, local) for i in range(len(shown.nodes))]
 
 
-def panel(
-    trace: Trace, shown: Selection, i: int, local: bool = True, moments: Moments | None = None
-) -> Document:
+def panel(trace: Trace, shown: Selection, i: int, local: bool = True) -> Document:
     """The side panel of one node, with each small `local`, for which rules run, or without any.
 
     Returns:
@@ -66,7 +63,7 @@ def panel(
         are the node's rows of the table; `come` is the step at which its gradient is complete. The
         picture writes `value` and `note` at the node, with leaders to the inputs in `depends`.
     """
-    node, moments = shown.nodes[i], moments or Moments(shown)
+    node, moments = shown.nodes[i], Moments(shown)
     found: Document = {"title": heading(node), "kind": node.kind, "inputs": [], "rows": []}
     if node.kind == "port":
         return found | {"title": names.value_name(trace, node.outputs[0]), "about": [], "more": []}
