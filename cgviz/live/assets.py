@@ -77,13 +77,11 @@ def _in_order(name: str, seen: list[str]) -> list[str]:
     return [*before, _EXPORT.sub("", _IMPORT.sub("", text))]
 
 
-@cache
 def version() -> str:
     """A hash of module and stylesheet: a page may hold views of two versions of cgviz."""
     return hashlib.sha256((module() + stylesheet()).encode()).hexdigest()[:12]
 
 
-@cache
 def stub() -> str:
     """The module of each widget: it gets the joined module from the page, else from the kernel."""
     render = f'(given) => showWidget(given, "{version()}")'
@@ -101,7 +99,6 @@ def shared() -> str:
     )
 
 
-@cache
 def still() -> str:
     """The style of a stored picture: hidden where a live one is shown, dark on a dark page."""
     return f"<style>{_text('still.css')}</style>"
