@@ -85,10 +85,12 @@ def save(trace: Trace, path: str | os.PathLike[str], *, full: bool = False) -> N
     if full and suffix != ".json":
         raise ValueError(f"`full` belongs to .json, and `path` is {str(found)!r}")
     if suffix == ".html":
-        from .live.assets import page
+        from .live.assets import page, state
         from .live.pages import PageBuilder
 
-        content = page([PageBuilder(trace)]).encode()
+        builder = PageBuilder(trace)
+        kept = state([builder], builder.which or 0, {}, "forward")
+        content = page(trace.title, repr(trace), kept).encode()
     elif suffix == ".dot":
         content = dot(trace).encode()
     else:

@@ -250,7 +250,10 @@ def _names(trace, which):
 
 def _live(trace, which, toggled):
     """The words of the live picture, with the step at which each comes, and the side panels."""
-    page = _builder(trace, which).page(which, toggled)
+    from cgviz.drawing.texts import Moments
+
+    builder = _builder(trace, which)
+    page, chosen = builder.page(which, toggled), builder.selection(which, toggled)
     shown = page["displays"][0]
     said = {
         (text["of"], text["i"], text["role"]): versions
@@ -271,10 +274,10 @@ def _live(trace, which, toggled):
                 last("link", i, "value"),
                 last("link", i, "gradient") or last("link", i, "reason"),
                 ("link", i, "reason") in said,
-                link["step"],
-                link["order"],
+                Moments(chosen).of_edge(edge),
+                edge.order,
             ]
-            for i, link in enumerate(shown["links"])
+            for i, edge in enumerate((*chosen.edges, *chosen.targets))
         ],
         "side panels": [_panel(each) for each in page["panels"]],
         "forward": shown["forward"],

@@ -62,7 +62,6 @@ class Path:
 class Node:
     """What is known of a node besides its paths and texts; a target is a node behind its link."""
 
-    key: str
     kind: str
     x: float
     y: float
@@ -70,10 +69,9 @@ class Node:
     height: float
     step: int
     now: tuple[int, ...]
-    orders: tuple[int, ...] = ()
-    level: int = 0
-    group: str = ""
-    owner: int = -1
+    orders: tuple[int, ...]
+    level: int
+    group: str
 
 
 @dataclass(frozen=True)
@@ -83,8 +81,6 @@ class Link:
     source: int
     target: int
     position: int  # which input of its target it is; -1: a captured value, or a target of the pass
-    order: int  # the step of the pass that sends a gradient back along it; 0: none
-    step: float  # the step from which its gradient is shown, or the reason for none
 
 
 @dataclass(frozen=True)
@@ -94,18 +90,13 @@ class Frame:
     name: str
     label: str
     node: int  # the custom op whose inside it shows; -1: it shows a scope
-    x: float
-    y: float
-    width: float
-    height: float
-    title: Box
+    title: Box  # left, top, width, height
 
 
 @dataclass
 class Display:
     """Everything that is drawn of a selection, its paths from back to front."""
 
-    which: int | None  # the index of the backward pass
     steps: int
     direction: Direction
     width: float
@@ -387,7 +378,6 @@ class _Arranged:
         """The display list of the selection."""
         moments = self.moments
         self.found = Display(
-            self.shown.which,
             self.shown.steps,
             self.direction,
             round(self.width, 1),
@@ -463,9 +453,8 @@ class _Arranged:
                 self._text(text, at, low + tall / 2, "start", "around", now, step)
                 at += self._extent(text)[0] + GAP
             low += tall
-        box, title = _rounded(x, y, width, height), _rounded(x, y, wide, heights[0] + 8)
-        label = rows[0][0].at(inf)
-        self.found.frames.append(Frame(frame.name, label, frame.node, *box, title=title))
+        title = _rounded(x, y, wide, heights[0] + 8)
+        self.found.frames.append(Frame(frame.name, rows[0][0].at(inf), frame.node, title))
 
     def _draw_link(self, i: int) -> None:
         """An arrow the way the value flows, one the way the gradient flows, and their labels."""
@@ -494,7 +483,7 @@ class _Arranged:
             else:
                 side: Side = "above" if sign < 0 else "below"
                 self._text(own[role], x, y + away, "middle", side, now)
-        self.found.links.append(Link(source, target, edge.position, edge.order, come))
+        self.found.links.append(Link(source, target, edge.position))
 
     def _moved(self, point: tuple[float, float]) -> tuple[float, float]:
         return point[0] + MARGIN, point[1] + MARGIN
@@ -520,8 +509,8 @@ class _Arranged:
                 corner = x + size[0] / 2 - (shapes.POINT if node.kind == "custom" else 3)
                 self._path("handle", "node", i, _handle(corner, y - size[1] / 2 + 2, False), step)
         where = _rounded(x, y, *size)
-        known = node.orders, node.level, node.group, node.owner
-        self.found.nodes.append(Node(node.key, node.kind, *where, step, now, *known))
+        known = node.orders, node.level, node.group
+        self.found.nodes.append(Node(node.kind, *where, step, now, *known))
 
     def _draw_rows(self, i: int, x: float, y: float, step: int, now: Sequence[int]) -> None:
         """The texts of a node, in the middle of its outline."""

@@ -187,8 +187,6 @@ class _Renderer:
         self.spare = (width - shown.width) / 2  # at each side, where the legend is wider
         across, down = _space(ax)
         self.scale = min(across / width, down / height, LARGEST)
-        if abs(self.scale - 1) < 1e-3:  # our own figure, to within a pixel
-            self.scale = 1.0
 
     def draw(self) -> None:
         """Draw the paths, then the texts."""

@@ -8,6 +8,7 @@
     shared      what embedded pictures share: module and stylesheet, compressed, and a loader
     page        a file of HTML: live, offline, without a kernel
     embed       HTML for the middle of another page
+    state       what both hold: the live picture with all its pages
 
 The files are joined because a module that is loaded from a Blob, as a widget's is, cannot import
 other files, and a saved page may load nothing. Not by a bundler, which would need Node and a build
@@ -76,13 +77,11 @@ def _in_order(name: str, seen: list[str]) -> list[str]:
     return [*before, _EXPORT.sub("", _IMPORT.sub("", text))]
 
 
-@cache
 def version() -> str:
     """A hash of module and stylesheet: a page may hold views of two versions of cgviz."""
     return hashlib.sha256((module() + stylesheet()).encode()).hexdigest()[:12]
 
 
-@cache
 def stub() -> str:
     """The module of each widget: it gets the joined module from the page, else from the kernel."""
     render = f'(given) => showWidget(given, "{version()}")'
@@ -100,7 +99,6 @@ def shared() -> str:
     )
 
 
-@cache
 def still() -> str:
     """The style of a stored picture: hidden where a live one is shown, dark on a dark page."""
     return f"<style>{_text('still.css')}</style>"
@@ -132,13 +130,7 @@ def _variables(palette: style.Palette) -> str:
 # --- pages without a kernel ----------------------------------------------------------------------
 
 
-def page(
-    builders: Sequence[PageBuilder],
-    which: int | None = None,
-    extra: Document | None = None,
-    words: str = "",
-    start: str = "forward",
-) -> str:
+def page(title: str, words: str, state: str) -> str:
     """A trace as an HTML page that opens from disk and within another page.
 
     It holds the module, the stylesheet and the state of the live picture, and nothing else; its
@@ -146,16 +138,13 @@ def page(
     allowed, because a PNG is made by way of one.)
 
     Args:
-        builders: The page builder of one trace, or those of two traces side by side.
-        which: The backward pass to begin with.
-        extra: Further entries of the view's document, such as the questions of a quiz.
-        words: The text shown where no script runs; by default the trace as text.
-        start: The step to begin at: "forward", when the forward pass has run, or "end".
+        title: The title of the trace.
+        words: The text shown where no script runs.
+        state: What `state` returns.
 
     Returns:
         The HTML.
     """
-    trace = builders[0].trace
     script = module() + "\nboot();\n"
     dark = f"@media screen and (prefers-color-scheme: dark) {{ {_ground(style.DARK)} }}\n"
     sheet = stylesheet() + _ground(style.LIGHT) + dark + _text("page.css")
@@ -165,46 +154,46 @@ def page(
     )
     return _text("page.html").format(
         policy=policy,
-        title=escape(f"How the gradient flows through {trace.title}"),
+        title=escape(f"How the gradient flows through {title}"),
         sheet=sheet,
-        words=escape(words or repr(trace)),
-        state=_state(builders, which, extra, start),
+        words=escape(words),
+        state=state,
         script=script,
     )
 
 
-def embed(
-    builders: Sequence[PageBuilder], which: int, extra: Document, start: str, picture: str
-) -> str:
+def embed(picture: str, state: str) -> str:
     """What `View.embed` returns; where no script runs, the `picture` stays."""
-    state = _state(builders, which, extra, start)
     return (
         f'<div class="cgviz-embed" data-version="{version()}">\n{picture}\n'
         f'<script type="text/plain">{state}</script>\n</div>\n{shared()}'
     )
 
 
-def _state(
-    builders: Sequence[PageBuilder], which: int | None, extra: Document | None, start: str
-) -> str:
-    """The state and its pages, compressed.
+def state(builders: Sequence[PageBuilder], which: int, extra: Document, start: str) -> str:
+    """The state of a live picture and its pages, compressed.
 
     Without a kernel to ask for a layout, it also needs the pictures of other passes, and those with
     scopes and custom ops opened and closed.
+
+    Args:
+        builders: The page builder of one trace, or those of two traces side by side.
+        which: The backward pass to begin with.
+        extra: Further entries of the view's document, such as the questions of a quiz.
+        start: The step to begin at: "forward", when the forward pass has run, or "end".
     """
     patient = [each.patiently() for each in builders]
-    which = which if which is not None else patient[0].which or 0
-    document = pages.document(patient, which) | (extra or {})
+    document = pages.document(patient, which) | extra
     found = {"": document.pop("pages"), **dict(_others(patient, which, len(document["passes"])))}
     step = found[""][0]["displays"][0]["steps"] if start == "end" else 0
-    state = {"document": document, "which": which, "step": step}
+    begin = {"document": document, "which": which, "step": step}
     # Steps of a training share display lists: each is kept once, and pages refer to it by index.
     kept: dict[str, tuple[int, Document]] = {}
     for page in chain.from_iterable(found.values()):
         own = ((json.dumps(x), x) for x in page["displays"])
         page["displays"] = [kept.setdefault(text, (len(kept), x))[0] for text, x in own]
     displays = [each for _, each in kept.values()]
-    return packed({"state": state, "pages": [*found.items()], "displays": displays})
+    return packed({"state": begin, "pages": [*found.items()], "displays": displays})
 
 
 def _others(

@@ -109,9 +109,7 @@ class Slider:
         return curves.rounded_up((self.high - self.low) / 100)
 
     def places(self, count: int, value: float) -> list[float]:
-        """About `count` round numbers over the range, its ends, and `value`; that alone for 0."""
-        if not count:
-            return [value]
+        """About `count` round numbers over the range, its ends, and `value`."""
         step = curves.rounded_up((self.high - self.low) / (count - 1))
         every = np.arange(np.ceil(self.low / step), self.high / step) * step
         return sorted({self.low, self.high, value, *(float(f"{x:.12g}") for x in every)})
@@ -495,23 +493,27 @@ class Explorer(View):
         """
         flows: dict[Any, Document] = {}
         first = json.dumps(self._kept_at(self.values, flows))
-        size, many = len(zlib.compress(first.encode())), len(self.sliders)
+        size = len(zlib.compress(first.encode()))
         most = MOST * (FEW / max(FEW, sum(1 for _ in self.trace.walk()))) ** 0.5
 
-        def paid(n: int, moving: int) -> bool:
-            pairs = [*zip(self.sliders, self.values, strict=True)][:moving]
-            counts = [len(slider.places(n, x)) for slider, x in pairs]
+        def positions(count: int, moving: int) -> list[list[float]]:
+            pairs = enumerate(zip(self.sliders, self.values, strict=True))
+            return [slider.places(count, x) if k < moving else [x] for k, (slider, x) in pairs]
+
+        def paid(places: list[list[float]]) -> bool:
+            counts = [len(each) for each in places if len(each) > 1]
             grid = math.prod(counts)
             swept = sum(grid // each for each in counts)  # curves that span one slider each
             return grid * size <= BYTES and grid + CURVE * swept <= most
 
         # Where even three positions of each cost too much, the last sliders stay where they are.
-        every = ((n, k) for k in range(many, 0, -1) for n in POSITIONS if paid(n, k))
-        count, moving = next(every, (0, 0))
+        every = (positions(n, k) for k in range(len(self.sliders), 0, -1) for n in POSITIONS)
+        places = next(filter(paid, every), positions(0, 0))
         extra = self._extra()
-        for k, (slider, shown) in enumerate(zip(self.sliders, extra["sliders"], strict=True)):
-            shown["positions"] = slider.places(count * (k < moving), shown["value"])
-        fixed = " and ".join(f"`{slider.name}`" for slider in self.sliders[moving:])
+        for slider, own in zip(extra["sliders"], places, strict=True):
+            slider["positions"] = own
+        still = [slider["name"] for slider in extra["sliders"] if len(slider["positions"]) == 1]
+        fixed = " and ".join(f"`{name}`" for name in still)
         if fixed:
             warnings.warn(
                 f"in what is saved {fixed} cannot be moved: that would take too long, or over "
@@ -519,7 +521,6 @@ class Explorer(View):
                 "upstream=None",
                 stacklevel=3,
             )
-        places = [slider["positions"] for slider in extra["sliders"]]
         grid = {
             at: [each[i] for each, i in zip(places, at, strict=True)]
             for at in itertools.product(*(range(len(each)) for each in places))
@@ -527,8 +528,8 @@ class Explorer(View):
         answers = {_key(at): self._kept_at(values, flows) for at, values in grid.items()}
         swept = {}
         for at, values in grid.items():
-            for k in range(moving):
-                if at[k] == 0:  # curves span all positions of this slider
+            for k, own in enumerate(places):
+                if len(own) > 1 and at[k] == 0:  # curves span all positions of this slider
                     focus = 0 if self.sliders[k].upstream else k
                     key = f"{k}|{_key([*at[:k], *at[k + 1 :]])}"
                     swept[key] = self._curves(values, k, focus)

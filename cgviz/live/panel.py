@@ -26,7 +26,7 @@ from ..reading.table import Line, rule_lines
 
 Document = dict[str, Any]
 Element = list[Any]  # its tag, its attributes, and its children, which are elements and texts
-Part = str | tuple[str, str]  # of an equation: a sign, or what a number is and the number
+Part = tuple[str, str]  # of an equation: what a number is, or SIGN; and the number, or the sign
 
 MOST_LETTERS = 3  # of a name beside each entry: a longer one leaves no space for the numbers
 MOST_PATHS = 6  # of the chain rule that are listed: more are not followed one by one
@@ -34,6 +34,7 @@ MOST_OPS = 12  # ops of a folded node that are listed
 TARGET = -1  # in place of an input's index, as in the display list: the link to a target
 MOST_OUTPUTS = 4  # of an op, in the panel: more would fill it
 LATER = "not yet"
+SIGN = "times"  # of any sign in an equation
 SHAPE = "local shape"  # above the shape of a local that is not shown with its numbers
 LONGEST, MOST_ROWS = 44, 4  # letters and rows of a note: most of the picture stays in sight
 # Per input, the inputs on whose values the local derivative depends. For other ops it is constant,
@@ -51,13 +52,10 @@ KINDS = {"custom": "custom op", "scope": "folded ops"}  # in words; any other ki
 
 def panels(trace: Trace, shown: Selection, local: bool = True) -> list[Document]:
     """The side panel of every node."""
-    moments = Moments(shown)
-    return [panel(trace, shown, i, local, moments) for i in range(len(shown.nodes))]
+    return [panel(trace, shown, i, local) for i in range(len(shown.nodes))]
 
 
-def panel(
-    trace: Trace, shown: Selection, i: int, local: bool = True, moments: Moments | None = None
-) -> Document:
+def panel(trace: Trace, shown: Selection, i: int, local: bool = True) -> Document:
     """The side panel of one node, with each small `local`, for which rules run, or without any.
 
     Returns:
@@ -66,7 +64,7 @@ def panel(
         are the node's rows of the table; `come` is the step at which its gradient is complete. The
         picture writes `value` and `note` at the node, with leaders to the inputs in `depends`.
     """
-    node, moments = shown.nodes[i], moments or Moments(shown)
+    node, moments = shown.nodes[i], Moments(shown)
     found: Document = {"title": heading(node), "kind": node.kind, "inputs": [], "rows": []}
     if node.kind == "port":
         return found | {"title": names.value_name(trace, node.outputs[0]), "about": [], "more": []}
@@ -173,20 +171,20 @@ def _summands(words: Equation) -> Iterator[list[Part]]:
     """An equation with a name for each number; a line may break between its summands."""
     for n, (up, local) in enumerate(words.factors):
         kind = SHAPE if local.endswith("]") else "local"
-        yield [*(["+"] if n else []), ("upstream", up), "·", (kind, local)]
+        yield [*([(SIGN, "+")] if n else []), ("upstream", up), (SIGN, "·"), (kind, local)]
     if words.should:
-        yield [words.equal, ("upstream · local", words.should)]
-    yield [words.sign, ("downstream", words.returned)]
+        yield [(SIGN, words.equal), ("upstream · local", words.should)]
+    yield [(SIGN, words.sign), ("downstream", words.returned)]
 
 
-def _note(total: str, equations: Iterable[Iterable[list[Part]]]) -> list[list[tuple[str, str]]]:
+def _note(total: str, equations: Iterable[Iterable[list[Part]]]) -> list[list[Part]]:
     """What is written at an op while its rule runs: each equation once, in words if it is long."""
     rows = [[("upstream", total)]] if total else []
     for summands in equations:
-        parts = [("times", x) if isinstance(x, str) else x for x in chain(*summands)]
+        parts = chain(*summands)
         # Not a shape, which would look like a number there.
         rows.append([(x.split()[0], "local" if x == SHAPE else words) for x, words in parts])
-    plain = [("upstream", "upstream"), ("times", "·"), ("local", "local")]
+    plain = [("upstream", "upstream"), (SIGN, "·"), ("local", "local")]
     long = [sum(len(words) + 1 for _, words in row) > LONGEST for row in rows]
     found = [plain if each else row for row, each in zip(rows, long, strict=True)]
     return [row for n, row in enumerate(found) if row not in found[:n]][:MOST_ROWS] or [plain[:1]]
@@ -263,12 +261,11 @@ def _told_of(
 
 def _term(part: Part) -> Element:
     """A sign of an equation, or a number with its name above it."""
-    if isinstance(part, str):
-        return element("span.sign.unequal" if part == "≠" else "span.sign", part)
-    colour = "" if part[0].startswith("local") else ".backtext"
-    return element(
-        f"div.term{colour}", element("span.small", part[0]), element("span.big", part[1])
-    )
+    name, words = part
+    if name == SIGN:
+        return element("span.sign.unequal" if words == "≠" else "span.sign", words)
+    colour = "" if name.startswith("local") else ".backtext"
+    return element(f"div.term{colour}", element("span.small", name), element("span.big", words))
 
 
 def _code(lines: Sequence[Line], made: Sequence[Sequence[int]], told: float) -> Element:
@@ -525,8 +522,8 @@ def _path(path: Path, places: Sequence[Any], shown: Selection) -> Document:
     rows = []
     for (up, down), by in zip(pairwise(numbers), factors, strict=True):
         sign = style.equals([(up, by)], down)
-        product = ("upstream", up), ("times", "·"), ("local", by)
-        rows.append([*product, ("times", sign), ("downstream", down)])
+        product = ("upstream", up), (SIGN, "·"), ("local", by)
+        rows.append([*product, (SIGN, sign), ("downstream", down)])
     whole, last = [numbers[0], *factors], numbers[-1]
     formula = f"{style.product(whole)} {style.equals([whole], last)} {last}"
     ops = [title(shown.nodes[shown.edges[place].target]) for place in places[1:]]

@@ -138,8 +138,8 @@ class View(anywidget.AnyWidget):
     def save(self, path: Any) -> None:
         """Write what is shown to an `.html` file that needs no kernel and no network."""
         target = files.target(path, (".html",))
-        text = assets.page(self.builders, self.which, self.kept(), self.words, self.start)
-        target.write_bytes(text.encode())
+        state = assets.state(self.builders, self.which, self.kept(), self.start)
+        target.write_bytes(assets.page(self.trace.title, self.words, state).encode())
 
     def embed(self) -> str:
         """What is shown, as HTML for the middle of another page: live, without a kernel.
@@ -157,7 +157,8 @@ class View(anywidget.AnyWidget):
             >>> html.startswith('<div class="cgviz-embed"')
             True
         """
-        return assets.embed(self.builders, self.which, self.kept(), self.start, self.still())
+        state = assets.state(self.builders, self.which, self.kept(), self.start)
+        return assets.embed(self.still(), state)
 
     def kept(self) -> Document:
         """The entries of the document that a page without a kernel has besides the pictures."""

@@ -191,7 +191,11 @@ test("without a kernel what was clicked is as wanted, and the rest as at first w
 test("the body of a custom op comes with the op", () => {
   const { display } = opened;
   const owner = display.frames.find((frame) => frame.node >= 0).node;
-  const inside = display.nodes.flatMap((node, i) => (node.owner === owner ? [i] : []));
+  const outline = display.paths.find(({ role, of, i }) => role === "frame" && of === "node" && i === owner);
+  const numbers = outline.d.match(/[-\d.]+/g).map(Number);
+  const [xs, ys] = [0, 1].map((axis) => numbers.filter((_, n) => n % 2 === axis));
+  const within = (x, all) => Math.min(...all) - 1 <= x && x <= Math.max(...all) + 1; // a port is on the frame
+  const inside = display.nodes.flatMap(({ x, y }, i) => (i !== owner && within(x, xs) && within(y, ys) ? [i] : []));
   assert.equal(inside.length, 3);
   for (const i of inside) assert.equal(display.nodes[i].step, display.nodes[owner].step);
 });

@@ -40,7 +40,8 @@ def test_they_do_so_at_another_of_repeats(page, golden, closed):
         page.evaluate(f"{view}.turnOver('repeat::0')")
     assert slider.get_attribute("aria-valuetext") == "step_1, 2 of 4"
     (group,) = page.evaluate(
-        f"{view}.clock.nodes.filter((n) => n.group === 'repeat::0').map((n) => n.key)"
+        f"{view}.pages[0].texts.nodes.filter((_, n) =>"
+        f" {view}.clock.nodes[n]?.group === 'repeat::0')"
         if closed
         else f"{view}.clock.frames.map((frame) => frame.label)"
     )

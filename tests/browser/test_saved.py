@@ -306,13 +306,12 @@ def test_two_embedded_pictures_on_a_page_share_all_but_their_state(offline, tmp_
 def test_pictures_of_two_versions_are_on_one_page_each_with_its_own_module(offline, tmp_path):
     one = cgviz.trace(f, 2.0).view().embed()
     kept = assets.module()
-    for each in (assets.module, assets.version, assets.shared):
+    for each in (assets.module, assets.shared):
         each.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(assets, "module", lambda: f"{kept}\nglobalThis.another = true;\n")
         other = cgviz.trace(f, 3.0).view().embed()
-    for each in (assets.version, assets.shared):
-        each.cache_clear()
+    assets.shared.cache_clear()
     (tmp_path / "course.html").write_text(CALLER % (one, other), encoding="utf-8")
     offline.goto((tmp_path / "course.html").as_uri())
     has_count(offline.locator(".cgviz-view"), 2)

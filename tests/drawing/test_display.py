@@ -149,15 +149,17 @@ def test_a_frame_is_around_its_nodes_and_has_its_title_in_it():
     found = display.make(here)
     assert [frame.label for frame in found.frames] == ["part", "square"]
     for k, frame in enumerate(found.frames):
-        right, bottom = frame.x + frame.width, frame.y + frame.height
         pairs = zip(here.nodes, found.nodes, strict=False)
         inside = [(node.x, node.y) for own, node in pairs if own.frame == k]
         of = ("frame", k) if frame.node < 0 else ("node", frame.node)
         inside += [(text.x, text.y) for text in found.texts if (text.of, text.i) == of]
         assert len(inside) > 1
-        for x, y in inside:
-            assert frame.x < x < right
-            assert frame.y < y < bottom
+        (outline,) = (
+            path for path in found.paths if path.role == "frame" and (path.of, path.i) == of
+        )
+        corners = np.array(re.findall(r"[-\d.]+", outline.d), float).reshape(-1, 2)
+        assert (corners.min(0) < inside).all()
+        assert (inside < corners.max(0)).all()
 
 
 def test_a_custom_op_that_does_not_use_its_argument_opens():

@@ -57,7 +57,8 @@ def test_names_and_values_cannot_leave_their_place(tmp_path):
         y = x * x
     tape.gradient(y, x)
     document = {"title": f"</script>{ATTACK}"}
-    text = assets.page([PageBuilder(trace)], extra=document)
+    state = assets.state([PageBuilder(trace)], 0, document, "forward")
+    text = assets.page(trace.title, repr(trace), state)
     assert ATTACK not in text
     assert kept(text)["state"]["document"]["title"] == f"</script>{ATTACK}"
 
