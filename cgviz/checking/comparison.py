@@ -503,9 +503,8 @@ def largest_beside(array: Array, sizes: Sequence[int] = ()) -> Array:
 
 def apart(one: Array, other: Array, give: Array | float) -> Array:
     """The indices of the finite numbers of two vectors that differ by more than `give`."""
-    with np.errstate(all="ignore"):
-        known = np.isfinite(one) & np.isfinite(other)
-        return np.flatnonzero(known & (np.abs(one - other) > give))
+    known = np.isfinite(one) & np.isfinite(other)
+    return np.flatnonzero(known & (np.abs(one - other) > give))
 
 
 def wobble(run: Callable[[Array], Array], here: Array, x: Array, eps: float) -> Array:
