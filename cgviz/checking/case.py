@@ -26,8 +26,8 @@ from ..recording import api, arguments, tf_hooks
 from ..recording.build import variable_name
 from ..recording.events import CallEvent, PassEvent
 from . import flattened
-from .comparison import apart, largest, largest_beside, wobble
-from .flattened import Flattened, Kept, Leaf, Pulled
+from .comparison import apart, wobble
+from .flattened import Flattened, Kept, Leaf, Pulled, largest, largest_beside
 
 # TensorFlow's ops that draw from a random stream. Stateless ops take their seed as an input.
 _DRAWS = re.compile(r"(?!Stateless).*(Random|Multinomial|TruncatedNormal|CandidateSampler)")

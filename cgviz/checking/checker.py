@@ -16,9 +16,8 @@ from ..reading.format import counted, html_table, stylesheet
 from ..recording import arguments, tf_hooks
 from . import derivatives, places, rules
 from .case import Case, Results, Row, examine
-from .comparison import largest
 from .differences import slope
-from .flattened import Flattened, copies, kept
+from .flattened import Flattened, copies, kept, largest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

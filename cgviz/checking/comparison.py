@@ -26,7 +26,7 @@ import numpy as np
 from ..graph import Array, dtypes
 from ..graph.dtypes import Dtype
 from .differences import VAGUE, Slope, slope
-from .flattened import TINY, Flattened, Leaf, leaf_at, ops_of
+from .flattened import TINY, Flattened, Leaf, largest, leaf_at, ops_of
 
 MANY = 128  # up to so many inputs are moved one at a time, and so many outputs pulled
 BLOCKS = 16  # blocks if there are more: in float64, sums of a thousand hide nothing that matters
@@ -488,17 +488,6 @@ def timed(run: Callable[[], Result], quick: float) -> tuple[Result, float]:
     if quick < seconds < SLOW:
         seconds = min(seconds, *timeit.repeat(run, number=1, repeat=2))
     return found, seconds
-
-
-def largest(array: Array) -> float:
-    """The size of the largest finite number; 0 if there is none."""
-    return float(np.max(np.abs(array[np.isfinite(array)]), initial=0.0))
-
-
-def largest_beside(array: Array, sizes: Sequence[int] = ()) -> Array:
-    """For each number, the size of the largest in its part; parts of these sizes lie end to end."""
-    parts = np.split(array, np.cumsum(sizes, dtype=int))
-    return np.concatenate([np.full(part.size, largest(part)) for part in parts])
 
 
 def apart(one: Array, other: Array, give: Array | float) -> Array:

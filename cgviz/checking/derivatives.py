@@ -19,9 +19,9 @@ from ..graph.trace import with_bodies
 from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, STABILITY, VARIABLES
 from . import rules
 from .case import Case, Row, Rule
-from .comparison import Comparison, Mismatch, apart, largest, only, stops_early, tied, timed
+from .comparison import Comparison, Mismatch, apart, only, stops_early, tied, timed
 from .differences import VAGUE, Slope, slope
-from .flattened import Leaf, first_derivative, leaf_at
+from .flattened import Leaf, first_derivative, largest, leaf_at
 
 UNCERTAIN = "finite differences are too uncertain here"
 STAIRS = "moves in stairs"  # what f does: see `_compared`

@@ -74,6 +74,17 @@ def split(vector: Array, like: Sequence[Any]) -> list[Any]:
     return [to_tensor(vector[x.span], x.source.shape, x.source.dtype) for x in lay(like)]
 
 
+def largest(array: Array) -> float:
+    """The size of the largest finite number; 0 if there is none."""
+    return float(np.max(np.abs(array[np.isfinite(array)]), initial=0.0))
+
+
+def largest_beside(array: Array, sizes: Sequence[int] = ()) -> Array:
+    """For each number, the size of the largest in its part; parts of these sizes lie end to end."""
+    parts = np.split(array, np.cumsum(sizes, dtype=int))
+    return np.concatenate([np.full(part.size, largest(part)) for part in parts])
+
+
 def dot(tensors: Sequence[Any], others: Sequence[Any]) -> Any:
     """The inner product of two lists of tensors as vectors, in float64."""
     products = [tf.math.real(tf.math.conj(a) * b) for a, b in zip(tensors, others, strict=True)]
@@ -175,13 +186,9 @@ class Flattened:
 
         An entry that is 0 has the size of the largest entry of its leaf, or 1 if all are 0.
         """
-        sizes = np.ones(self.x.size)
-        for leaf in self.leaves:
-            part = np.abs(self.x[leaf.span])
-            largest = np.max(part, initial=0.0)
-            part = np.where(part > TINY, part, largest if largest > TINY else 1.0)
-            sizes[leaf.span] = 2.0 ** np.round(np.log2(part))
-        return sizes
+        size, beside = np.abs(self.x), largest_beside(self.x, self.sizes)
+        size = np.where(size > TINY, size, np.where(beside > TINY, beside, 1.0))
+        return np.asarray(2.0 ** np.round(np.log2(size)))
 
     @property
     def sizes(self) -> list[int]:

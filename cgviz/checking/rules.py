@@ -26,8 +26,8 @@ from ..reading.format import clipped
 from ..recording import arguments
 from ..recording.build import dense, variable_name
 from .case import Case, CustomStep, Results, Rule
-from .comparison import apart, largest, largest_beside
-from .flattened import join, ops_of, split, to_vector
+from .comparison import apart
+from .flattened import join, largest, largest_beside, ops_of, split, to_vector
 
 # --- what f raises -----------------------------------------------------------------------------
 
