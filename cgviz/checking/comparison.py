@@ -104,7 +104,7 @@ class Comparison:
         summed: The number of entries in the longest sum.
         blind: An entry that is off by less than this fraction of the mean entry may go unseen.
         claimed: The whole Jacobian as the rules claim it; None if it is large or judged in sums.
-        true: The same Jacobian from the slopes; 0 within their errors, and NaN where f jumps.
+        true: The same Jacobian from the slopes; 0 within their errors. Both are 0 where f jumps.
     """
 
     claimed: Array | None = None
@@ -191,9 +191,10 @@ class Comparison:
             column = Slope(*(part[:, j] for part in slopes))
             self.mismatches.append(self._mismatch(i, j, claims[i, j] / self.f.scale[j], column))
         if claims.size <= SMALL:
+            exists = np.isfinite(slopes.value) & ~slopes.jump
             known = (np.abs(slopes.value) > 10 * slopes.error) | ~np.isfinite(slopes.error)
-            true = np.where(slopes.jump, np.nan, np.where(known, slopes.value, 0.0))
-            self.claimed, self.true = claims / self.f.scale, true / self.f.scale
+            self.claimed = np.where(exists, claims, 0.0) / self.f.scale
+            self.true = np.where(exists & known, slopes.value, 0.0) / self.f.scale
 
     def _mismatch(self, i: int, j: int, yours: float, slopes: Slope) -> Mismatch:
         """The entry for output i and input j: what is claimed, and the slopes along that input."""
@@ -375,8 +376,7 @@ def _is_mean(found: Comparison, output: int, wrong: Sequence[Mismatch], whole: b
     wrong = [each for each in wrong if each.output == output]
     asked = [each.input for each in wrong]
     # Judged by itself: a kink along one input, where any slope between the two is right.
-    bends = [(i, j) for i, j, what in found.bends if what == "has a kink" and j >= 0]
-    free = [j for i, j in bends if i == output and j not in asked]
+    free = [j for i, j, what in found.bends if (i, what) == (output, "has a kink")]
     f, claim, random = found.f, found.row(output) * found.f.scale, np.random.default_rng(2)
     near, step = (found.dtype.eps**power for power in (1 / 5, 1 / 2))  # few steps meet a kink
     kept = np.full(claim.size, whole and found.summed == 1)
