@@ -178,7 +178,7 @@ class Flattened:
             if arguments.can_be_watched(source):
                 name = self.names.get(id(given)) or variable_name(source)
                 named.setdefault(id(source), (source, name))
-        return lay(*zip(*named.values(), strict=True)) if named else ()
+        return lay(*zip(*named.values(), strict=True))
 
     @cached_property
     def scale(self) -> Array:
@@ -223,18 +223,14 @@ class Flattened:
         made = {id(leaf.source): tensor for leaf, tensor in pairs if not leaf.variable}
         return list(tf.nest.pack_sequence_as(self.given, [made.get(id(t), t) for t in self.flat]))
 
-    def sources(self, args: Sequence[Any]) -> list[Any]:
-        """The sources for a tape, taken from these arguments, in the order of the leaves."""
-        by_id = {id(old): new for old, new in zip(self.flat, tf.nest.flatten(args), strict=True)}
-        return [leaf.source if leaf.variable else by_id[id(leaf.source)] for leaf in self.leaves]
-
     def forward(self, x: Array) -> Array:
         """f's value at x."""
         return join(self.call(self.arguments(x)))
 
     def taped(self, args: Sequence[Any]) -> tuple[Any, list[Any], list[Any]]:
-        """Run f: the tape that saw it, the sources and the targets."""
-        sources = self.sources(args)
+        """Run f: the tape that saw it, the sources in the order of the leaves, and the targets."""
+        by_id = {id(old): new for old, new in zip(self.flat, tf.nest.flatten(args), strict=True)}
+        sources = [leaf.source if leaf.variable else by_id[id(leaf.source)] for leaf in self.leaves]
         with tf.GradientTape() as tape:
             tape.watch(sources)
             targets = self.call(args)
@@ -249,8 +245,8 @@ class Flattened:
         """
         tape, sources, targets = self.taped(self.arguments(self.x if x is None else x))
         seeds = None if upstream is None else split(upstream, targets)
-        gradients = tape.gradient(targets, sources, output_gradients=seeds) if targets else []
-        return self.pulled(gradients or [None] * len(sources), join(targets))
+        gradients = tape.gradient(targets, sources, output_gradients=seeds)
+        return self.pulled(gradients, join(targets))
 
     def claim(self, upstream: Array, x: Array) -> Array:
         """Upstream · df/dx as one vector."""
