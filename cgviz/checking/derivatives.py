@@ -394,8 +394,8 @@ def _numbers(wrong: Mismatch) -> str:
 
 
 def _sure(number: float, error: float) -> str:
-    if not np.isfinite(number) or abs(number) <= 10 * error:
-        return style.number(0.0 if np.isfinite(number) else number)
+    if abs(number) <= 10 * error:
+        return style.number(0.0)
     digits = int(np.clip(np.floor(-np.log10(error / abs(number))), 1, 4)) if error else 4
     return style.number(float(f"{number:.{digits}g}"))
 
@@ -424,21 +424,24 @@ def second_order(case: Case) -> None:
     for rule in ("variables", "value", "shape", "dtype"):
         reasons[f"not judged: see {rule}"] = results.row(rule).state == "fail"
     reason = next((words for words, holds in reasons.items() if holds), "")
-    most = LONG / GRADIENTS / max(len(case.judged.leaves), 1)
+    most = LONG / GRADIENTS / len(case.judged.leaves)
     if not reason and case.order < 2 and timed(case.flat.pull, most)[1] > most:
         reason = "not judged: f is slow (order=2 judges it)"
     if reason:
         results.skipped("second order", reason)
         return
     try:
-        growing, found = _disagreement(case)
+        # A random upstream that grows with the inputs shows every error. If it shows one, ones are
+        # tried too, because these are what a user meets.
+        found = _second(case, case.upstream, True)
+        plain = _second(case, case.ones, False).mismatches if found.mismatches else []
         _finite(case, level)
     except Exception as error:
         message = f"the second derivative raised {rules.first_line(error)}"
         results.broken("second order", "raises", message, rules.explain(error)[1], level=level)
         return
     if found.mismatches:
-        _wrong(case, growing, found, level)
+        _wrong(case, plain or found.mismatches, not plain, level)
         return
     with suppress(Exception):  # f may raise there
         _beside(case, level)
@@ -447,20 +450,6 @@ def second_order(case: Case) -> None:
     else:
         why = "the first derivative jumps, has a kink in several inputs or is not finite here"
         results.skipped("second order", why)
-
-
-def _disagreement(case: Case) -> tuple[bool, Comparison]:
-    """Whether upstream must grow to show that the second derivative is wrong, and how wrong it is.
-
-    A random upstream that grows with the inputs shows every error. If it shows one, ones are tried
-    too, because these are what a user meets.
-    """
-    found = _second(case, case.upstream, True)
-    if found.mismatches:
-        plain = _second(case, case.ones, False)
-        if plain.mismatches:
-            return False, plain
-    return True, found
 
 
 def _second(case: Case, seed: Array, growing: bool) -> Comparison:
@@ -520,10 +509,10 @@ def _beside(case: Case, level: str) -> None:
             )
 
 
-def _wrong(case: Case, growing: bool, found: Comparison, level: str) -> None:
-    wrong = found.mismatches[0]
-    one, other = case.input_name(wrong.output), case.input_name(wrong.input)
-    numbers = f"{_numbers(wrong)}{rules.more(len(found.mismatches))}."
+def _wrong(case: Case, wrong: Sequence[Mismatch], growing: bool, level: str) -> None:
+    """Note the wrong second derivatives, and whether upstream must grow to show them."""
+    one, other = case.input_name(wrong[0].output), case.input_name(wrong[0].input)
+    numbers = f"{_numbers(wrong[0])}{rules.more(len(wrong))}."
     by = f"d {one}²" if one == other else f"d {one} d {other}"
     message = f"d² {case.sum_name} / {by}: {numbers}"
     if growing:
