@@ -491,7 +491,7 @@ def _beside(case: Case, level: str) -> None:
         give += 1e-4 * BESIDE * max(abs(before), abs(after))
         bent = (left.kink | left.jump | right.kink | right.jump).any()
         if abs(yours - true) > give and not bent:
-            one = leaf.stop - leaf.start == case.y.size == 1
+            one = leaf.size == case.y.size == 1
             by = 2 * BESIDE * float(move @ direction)
             numbers = (
                 f": yours {style.number(yours / by)}, true {_sure(true / by, error / abs(by))}"

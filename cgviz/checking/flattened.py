@@ -96,11 +96,11 @@ def dot(tensors: Sequence[Any], others: Sequence[Any]) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Leaf:
-    """One tensor or variable with respect to which f is differentiated, and its place in x."""
+    """One tensor or variable with respect to which f is differentiated."""
 
     name: str
     source: Any  # the tensor as given, or the tf.Variable
-    start: int  # where it begins in x
+    span: slice  # its place in x
 
     @property
     def variable(self) -> bool:
@@ -108,20 +108,15 @@ class Leaf:
         return isinstance(self.source, tf.Variable)
 
     @property
-    def stop(self) -> int:
-        """Where the next leaf begins."""
-        return self.start + vector_size(self.source)
-
-    @property
-    def span(self) -> slice:
-        """Its place in x."""
-        return slice(self.start, self.stop)
+    def size(self) -> int:
+        """How many entries of x it has."""
+        return vector_size(self.source)
 
     def entry(self, index: int) -> str:
         """The name of an entry of x: `w[1, 2]`, `imag z[0]`; without an index for a scalar."""
-        part, index = "", index - self.start
+        part, index = "", index - self.span.start
         if self.source.dtype.is_complex:
-            half = vector_size(self.source) // 2
+            half = self.size // 2
             part, index = ("real " if index < half else "imag "), index % half
         indices = ", ".join(map(str, np.unravel_index(index, tuple(self.source.shape))))
         return f"{part}{self.name}[{indices}]" if indices else f"{part}{self.name}"
@@ -129,13 +124,13 @@ class Leaf:
 
 def lay(tensors: Sequence[Any], names: Iterable[str] = repeat("")) -> tuple[Leaf, ...]:
     """Leaves for tensors that are laid end to end in one vector."""
-    starts = np.cumsum([0, *map(vector_size, tensors)]).tolist()
-    return tuple(map(Leaf, names, tensors, starts))
+    ends = np.cumsum([0, *map(vector_size, tensors)]).tolist()
+    return tuple(map(Leaf, names, tensors, map(slice, ends, ends[1:])))
 
 
 def leaf_at(leaves: Sequence[Leaf], index: int) -> Leaf:
     """The leaf that holds an entry of the vector."""
-    return next(leaf for leaf in leaves if index < leaf.stop)
+    return next(leaf for leaf in leaves if index < leaf.span.stop)
 
 
 @dataclass(frozen=True)
@@ -193,7 +188,7 @@ class Flattened:
     @property
     def sizes(self) -> list[int]:
         """How many entries of x each leaf has."""
-        return [leaf.stop - leaf.start for leaf in self.leaves]
+        return [leaf.size for leaf in self.leaves]
 
     def call(self, args: Sequence[Any]) -> list[Any]:
         """Run f, from the same state every time; its outputs that have a derivative."""
@@ -271,8 +266,7 @@ class Flattened:
         for leaf, gradient in zip(self.leaves, found, strict=True):
             if gradient is not None:
                 part = to_vector(gradient)
-                fits = part.size == leaf.stop - leaf.start
-                vector[leaf.span] = part if fits else np.nan
+                vector[leaf.span] = part if part.size == leaf.size else np.nan
         return Pulled(value, tuple(found), vector)
 
     def summed(self) -> Flattened:
