@@ -62,7 +62,7 @@ def value(case: Case) -> None:
     if case.surrogate:  # its gradient may be another one, but None only by tf.stop_gradient
         _bias(case, found)
         pairs = zip(judged.leaves, case.eager.gradients, strict=True)
-        nothing = {leaf for leaf, gradient in pairs if gradient is None and leaf in by_leaf}
+        nothing = [leaf for leaf, gradient in pairs if gradient is None and leaf in by_leaf]
         whys = [(leaf.name, _nothing(case, leaf)) for leaf in nothing]
         if stopped := sorted(x for x, y in whys if y and y.op and y.op.type == "StopGradient"):
             results.skipped("none", f"tf.stop_gradient lets nothing through to {stopped[0]}")
