@@ -299,14 +299,16 @@ def _blocks(parts: Sequence[Array], most: int, other: int) -> Array:
         most: The most blocks; up to so many entries, each is a block by itself.
         other: How many numbers are computed for each block.
     """
+    parts = [part for part in parts if part.size]
     total = sum(part.size for part in parts)
-    if total <= most:
-        return np.eye(total)
     count = int(np.clip(MOST_CELLS // max(total, other), 1, min(most, BLOCKS)))
+    shares = [-(-count * part.size // total) for part in parts]
+    if total <= most or sum(shares) == total:  # as of many small parts
+        return np.eye(total)
     random = np.random.default_rng(8)
     blocks = []
-    for part in (each for each in parts if each.size):
-        for entries in np.array_split(random.permutation(part), -(-count * part.size // total)):
+    for part, share in zip(parts, shares, strict=True):
+        for entries in np.array_split(random.permutation(part), share):
             blocks.append(np.zeros(total))
             weights = random.choice([-1.0, 1.0], entries.size)
             # Weights of several sizes, or two entries of a block could be swapped unseen; in 64ths,
