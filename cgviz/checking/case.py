@@ -26,8 +26,8 @@ from ..recording import api, arguments, tf_hooks
 from ..recording.build import variable_name
 from ..recording.events import CallEvent, PassEvent
 from . import flattened
-from .comparison import apart, largest, largest_beside, wobble
-from .flattened import Flattened, Kept, Leaf, Pulled
+from .comparison import apart, wobble
+from .flattened import Flattened, Kept, Leaf, Pulled, largest, largest_beside
 
 # TensorFlow's ops that draw from a random stream. Stateless ops take their seed as an input.
 _DRAWS = re.compile(r"(?!Stateless).*(Random|Multinomial|TruncatedNormal|CandidateSampler)")
@@ -263,7 +263,10 @@ def examine(
     upstream = np.ones(1) if size == 1 else np.random.default_rng(13).uniform(0.5, 1.0, size)
     eager = flat.pull(upstream)
     narrow = _coarsest([*flat.dtypes, *_met(trace.ops)])
-    judged, dtype, seen = _widened(flat, narrow, eager.value, trace)
+    judged, seen = _widened(flat, eager.value, trace)
+    # A variable that f reads keeps its dtype: in 16 bits its steps and its gradient are coarse.
+    coarse = [each for each in judged.dtypes if each.coarse]
+    dtype = narrow if judged is flat else _coarsest([*_met(seen.ops), *coarse])
     ran = [op for each in seen.passes for step in each.steps for op in step.ops]
     inside = [each for each in _met(ran) if each.coarse]  # of rules, where f may have more digits
     return Case(
@@ -315,19 +318,17 @@ def _settled(flat: Flattened, draws: bool) -> tuple[Flattened, list[Any], bool]:
     return flat, found[1], False
 
 
-def _widened(
-    flat: Flattened, given: Dtype, here: Array, trace: Trace
-) -> tuple[Flattened, Dtype, Trace]:
-    """f in float64 if it does the same there, the coarsest dtype it computes in, and its trace."""
+def _widened(flat: Flattened, here: Array, trace: Trace) -> tuple[Flattened, Trace]:
+    """f in float64 if it does the same there, else f as it is; and its trace."""
     if all(each is dtypes.FLOAT64 for each in flat.dtypes):
-        return flat, given, trace
+        return flat, trace
     try:
         wide = flat.widened()
         there = wide.pull().value
         with tf_hooks.recording(True) as recording:
             seen = api.trace(flat.f, *wide.arguments(wide.x))
     except Exception:
-        return flat, given, trace
+        return flat, trace
     # A given variable that f reads itself, not through its argument, has no copy in `wide`.
     copied = {id(leaf.source) for leaf in flat.leaves} - {id(v) for v in flat.variables}
     read_itself = copied & {id(v) for v in recording.recorder.variables.values()}
@@ -336,10 +337,8 @@ def _widened(
     # well, however small f is.
     give = 0.05 * largest(there) + 8 * _coarsest(flat.dtypes).eps
     if read_itself or here.shape != there.shape or apart(here, there, give).size:
-        return flat, given, trace
-    # A variable that f reads keeps its dtype: in 16 bits its steps and its gradient are coarse.
-    read = [each for each in wide.dtypes if each.coarse]
-    return wide, _coarsest([*_met(seen.ops), *read]), seen
+        return flat, trace
+    return wide, seen
 
 
 def _met(ran: Sequence[Op]) -> list[Dtype]:

@@ -16,9 +16,8 @@ from ..reading.format import counted, html_table, stylesheet
 from ..recording import arguments, tf_hooks
 from . import derivatives, places, rules
 from .case import Case, Results, Row, examine
-from .comparison import largest
 from .differences import slope
-from .flattened import Flattened, copies, kept
+from .flattened import Flattened, copies, kept, largest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -230,10 +229,10 @@ def _plot(case: Case, ax: Axes | None) -> Axes:
 
     judged = case.judged
     leaf = judged.leaves[0]
-    here, name = float(judged.x[leaf.start]), leaf.entry(leaf.start)
+    here, name = float(judged.x[0]), leaf.entry(0)
     half = max(2.0 * largest(judged.x[leaf.span]), 1.0)
     scale = 2.0 ** np.round(np.log2(half / 8))
-    unit = np.eye(1, judged.x.size, leaf.start)[0]
+    unit = np.eye(1, judged.x.size)[0]
     at = np.linspace(-half, half, POINTS)
     points = [judged.x + (t - here) * unit for t in at]
 
@@ -241,7 +240,7 @@ def _plot(case: Case, ax: Axes | None) -> Axes:
         return np.array([case.ones @ judged.forward(x + t * scale * unit) for x in points])
 
     def claimed() -> Array:
-        return np.array([judged.pull(None, x).vector[leaf.start] for x in points])
+        return np.array([judged.pull(None, x).vector[0] for x in points])
 
     with kept(copies(variable for variable, _ in case.variables.values())):
         true = slope(moved, moved(0.0), case.dtype.eps)

@@ -26,7 +26,7 @@ import numpy as np
 from ..graph import Array, dtypes
 from ..graph.dtypes import Dtype
 from .differences import VAGUE, Slope, slope
-from .flattened import TINY, Flattened, Leaf, leaf_at, ops_of
+from .flattened import TINY, Flattened, Leaf, largest, leaf_at, ops_of
 
 MANY = 128  # up to so many inputs are moved one at a time, and so many outputs pulled
 BLOCKS = 16  # blocks if there are more: in float64, sums of a thousand hide nothing that matters
@@ -104,7 +104,7 @@ class Comparison:
         summed: The number of entries in the longest sum.
         blind: An entry that is off by less than this fraction of the mean entry may go unseen.
         claimed: The whole Jacobian as the rules claim it; None if it is large or judged in sums.
-        true: The same Jacobian from the slopes; 0 within their errors, and NaN where f jumps.
+        true: The same Jacobian from the slopes; 0 within their errors. Both are 0 where f jumps.
     """
 
     claimed: Array | None = None
@@ -191,9 +191,10 @@ class Comparison:
             column = Slope(*(part[:, j] for part in slopes))
             self.mismatches.append(self._mismatch(i, j, claims[i, j] / self.f.scale[j], column))
         if claims.size <= SMALL:
+            exists = np.isfinite(slopes.value) & ~slopes.jump
             known = (np.abs(slopes.value) > 10 * slopes.error) | ~np.isfinite(slopes.error)
-            true = np.where(slopes.jump, np.nan, np.where(known, slopes.value, 0.0))
-            self.claimed, self.true = claims / self.f.scale, true / self.f.scale
+            self.claimed = np.where(exists, claims, 0.0) / self.f.scale
+            self.true = np.where(exists & known, slopes.value, 0.0) / self.f.scale
 
     def _mismatch(self, i: int, j: int, yours: float, slopes: Slope) -> Mismatch:
         """The entry for output i and input j: what is claimed, and the slopes along that input."""
@@ -298,14 +299,16 @@ def _blocks(parts: Sequence[Array], most: int, other: int) -> Array:
         most: The most blocks; up to so many entries, each is a block by itself.
         other: How many numbers are computed for each block.
     """
+    parts = [part for part in parts if part.size]
     total = sum(part.size for part in parts)
-    if total <= most:
-        return np.eye(total)
     count = int(np.clip(MOST_CELLS // max(total, other), 1, min(most, BLOCKS)))
+    shares = [-(-count * part.size // total) for part in parts]
+    if total <= most or sum(shares) == total:  # as of many small parts
+        return np.eye(total)
     random = np.random.default_rng(8)
     blocks = []
-    for part in (each for each in parts if each.size):
-        for entries in np.array_split(random.permutation(part), -(-count * part.size // total)):
+    for part, share in zip(parts, shares, strict=True):
+        for entries in np.array_split(random.permutation(part), share):
             blocks.append(np.zeros(total))
             weights = random.choice([-1.0, 1.0], entries.size)
             # Weights of several sizes, or two entries of a block could be swapped unseen; in 64ths,
@@ -375,8 +378,7 @@ def _is_mean(found: Comparison, output: int, wrong: Sequence[Mismatch], whole: b
     wrong = [each for each in wrong if each.output == output]
     asked = [each.input for each in wrong]
     # Judged by itself: a kink along one input, where any slope between the two is right.
-    bends = [(i, j) for i, j, what in found.bends if what == "has a kink" and j >= 0]
-    free = [j for i, j in bends if i == output and j not in asked]
+    free = [j for i, j, what in found.bends if (i, what) == (output, "has a kink")]
     f, claim, random = found.f, found.row(output) * found.f.scale, np.random.default_rng(2)
     near, step = (found.dtype.eps**power for power in (1 / 5, 1 / 2))  # few steps meet a kink
     kept = np.full(claim.size, whole and found.summed == 1)
@@ -490,22 +492,10 @@ def timed(run: Callable[[], Result], quick: float) -> tuple[Result, float]:
     return found, seconds
 
 
-def largest(array: Array) -> float:
-    """The size of the largest finite number; 0 if there is none."""
-    return float(np.max(np.abs(array[np.isfinite(array)]), initial=0.0))
-
-
-def largest_beside(array: Array, sizes: Sequence[int] = ()) -> Array:
-    """For each number, the size of the largest in its part; parts of these sizes lie end to end."""
-    parts = np.split(array, np.cumsum(sizes, dtype=int))
-    return np.concatenate([np.full(part.size, largest(part)) for part in parts])
-
-
 def apart(one: Array, other: Array, give: Array | float) -> Array:
     """The indices of the finite numbers of two vectors that differ by more than `give`."""
-    with np.errstate(all="ignore"):
-        known = np.isfinite(one) & np.isfinite(other)
-        return np.flatnonzero(known & (np.abs(one - other) > give))
+    known = np.isfinite(one) & np.isfinite(other)
+    return np.flatnonzero(known & (np.abs(one - other) > give))
 
 
 def wobble(run: Callable[[Array], Array], here: Array, x: Array, eps: float) -> Array:

@@ -19,9 +19,9 @@ from ..graph.trace import with_bodies
 from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, STABILITY, VARIABLES
 from . import rules
 from .case import Case, Row, Rule
-from .comparison import Comparison, Mismatch, apart, largest, only, stops_early, tied, timed
+from .comparison import Comparison, Mismatch, apart, only, stops_early, tied, timed
 from .differences import VAGUE, Slope, slope
-from .flattened import Leaf, first_derivative, leaf_at
+from .flattened import Leaf, first_derivative, largest, leaf_at
 
 UNCERTAIN = "finite differences are too uncertain here"
 STAIRS = "moves in stairs"  # what f does: see `_compared`
@@ -62,7 +62,7 @@ def value(case: Case) -> None:
     if case.surrogate:  # its gradient may be another one, but None only by tf.stop_gradient
         _bias(case, found)
         pairs = zip(judged.leaves, case.eager.gradients, strict=True)
-        nothing = {leaf for leaf, gradient in pairs if gradient is None and leaf in by_leaf}
+        nothing = [leaf for leaf, gradient in pairs if gradient is None and leaf in by_leaf]
         whys = [(leaf.name, _nothing(case, leaf)) for leaf in nothing]
         if stopped := sorted(x for x, y in whys if y and y.op and y.op.type == "StopGradient"):
             results.skipped("none", f"tf.stop_gradient lets nothing through to {stopped[0]}")
@@ -336,11 +336,9 @@ def _pattern(found: Comparison, case: Case, leaf: Leaf, wrong: Sequence[Mismatch
         general += _SYMMETRIC
     if found.claimed is None or found.true is None:
         return general
-    known = np.isfinite(found.true)  # where f jumps there is none
-    claimed, true = (np.where(known, a, 0.0) for a in (found.claimed, found.true))
-    mine, right = (a[:, leaf.span] for a in (claimed, true))
+    mine, right = found.claimed[:, leaf.span], found.true[:, leaf.span]
     for other in case.judged.leaves:
-        yours, theirs = (a[:, other.span] for a in (claimed, true))
+        yours, theirs = found.claimed[:, other.span], found.true[:, other.span]
         alike = other is not leaf and theirs.shape == mine.shape and theirs.any()
         if alike and _close(mine, theirs) and _close(yours, right):
             return f"This is the gradient of `{other.name}`: are the two swapped in the `return`?"
@@ -396,8 +394,8 @@ def _numbers(wrong: Mismatch) -> str:
 
 
 def _sure(number: float, error: float) -> str:
-    if not np.isfinite(number) or abs(number) <= 10 * error:
-        return style.number(0.0 if np.isfinite(number) else number)
+    if abs(number) <= 10 * error:
+        return style.number(0.0)
     digits = int(np.clip(np.floor(-np.log10(error / abs(number))), 1, 4)) if error else 4
     return style.number(float(f"{number:.{digits}g}"))
 
@@ -426,21 +424,24 @@ def second_order(case: Case) -> None:
     for rule in ("variables", "value", "shape", "dtype"):
         reasons[f"not judged: see {rule}"] = results.row(rule).state == "fail"
     reason = next((words for words, holds in reasons.items() if holds), "")
-    most = LONG / GRADIENTS / max(len(case.judged.leaves), 1)
+    most = LONG / GRADIENTS / len(case.judged.leaves)
     if not reason and case.order < 2 and timed(case.flat.pull, most)[1] > most:
         reason = "not judged: f is slow (order=2 judges it)"
     if reason:
         results.skipped("second order", reason)
         return
     try:
-        growing, found = _disagreement(case)
+        # A random upstream that grows with the inputs shows every error. If it shows one, ones are
+        # tried too, because these are what a user meets.
+        found = _second(case, case.upstream, True)
+        plain = _second(case, case.ones, False).mismatches if found.mismatches else []
         _finite(case, level)
     except Exception as error:
         message = f"the second derivative raised {rules.first_line(error)}"
         results.broken("second order", "raises", message, rules.explain(error)[1], level=level)
         return
     if found.mismatches:
-        _wrong(case, growing, found, level)
+        _wrong(case, plain or found.mismatches, not plain, level)
         return
     with suppress(Exception):  # f may raise there
         _beside(case, level)
@@ -449,20 +450,6 @@ def second_order(case: Case) -> None:
     else:
         why = "the first derivative jumps, has a kink in several inputs or is not finite here"
         results.skipped("second order", why)
-
-
-def _disagreement(case: Case) -> tuple[bool, Comparison]:
-    """Whether upstream must grow to show that the second derivative is wrong, and how wrong it is.
-
-    A random upstream that grows with the inputs shows every error. If it shows one, ones are tried
-    too, because these are what a user meets.
-    """
-    found = _second(case, case.upstream, True)
-    if found.mismatches:
-        plain = _second(case, case.ones, False)
-        if plain.mismatches:
-            return False, plain
-    return True, found
 
 
 def _second(case: Case, seed: Array, growing: bool) -> Comparison:
@@ -504,7 +491,7 @@ def _beside(case: Case, level: str) -> None:
         give += 1e-4 * BESIDE * max(abs(before), abs(after))
         bent = (left.kink | left.jump | right.kink | right.jump).any()
         if abs(yours - true) > give and not bent:
-            one = leaf.stop - leaf.start == case.y.size == 1
+            one = leaf.size == case.y.size == 1
             by = 2 * BESIDE * float(move @ direction)
             numbers = (
                 f": yours {style.number(yours / by)}, true {_sure(true / by, error / abs(by))}"
@@ -522,10 +509,10 @@ def _beside(case: Case, level: str) -> None:
             )
 
 
-def _wrong(case: Case, growing: bool, found: Comparison, level: str) -> None:
-    wrong = found.mismatches[0]
-    one, other = case.input_name(wrong.output), case.input_name(wrong.input)
-    numbers = f"{_numbers(wrong)}{rules.more(len(found.mismatches))}."
+def _wrong(case: Case, wrong: Sequence[Mismatch], growing: bool, level: str) -> None:
+    """Note the wrong second derivatives, and whether upstream must grow to show them."""
+    one, other = case.input_name(wrong[0].output), case.input_name(wrong[0].input)
+    numbers = f"{_numbers(wrong[0])}{rules.more(len(wrong))}."
     by = f"d {one}²" if one == other else f"d {one} d {other}"
     message = f"d² {case.sum_name} / {by}: {numbers}"
     if growing:

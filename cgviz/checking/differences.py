@@ -59,6 +59,7 @@ class Slope(NamedTuple):
         )
 
 
+@np.errstate(all="ignore")
 def slope(
     along: Callable[[float], Array], middle: Array, eps: float, shortest: float = 0.0
 ) -> Slope:
@@ -110,10 +111,9 @@ def _holds(found: Slope, along: Callable[[float], Array], eps: float, h: float) 
     over 1/8, 1/32, 1/128 and 1/512, because the steps are powers of two, as the stairs are.
     """
     ahead, behind = along(h), along(-h)
-    with np.errstate(all="ignore"):
-        noise = ROUNDING * eps * np.fmax(np.abs(ahead), np.abs(behind)) / h
-        off = np.abs((ahead - behind) / (2 * h) - found.value)
-        return not (off > PLAUSIBLE * noise + 0.1 * np.abs(found.value)).any()
+    noise = ROUNDING * eps * np.fmax(np.abs(ahead), np.abs(behind)) / h
+    off = np.abs((ahead - behind) / (2 * h) - found.value)
+    return not (off > PLAUSIBLE * noise + 0.1 * np.abs(found.value)).any()
 
 
 def _good_enough(found: Slope, middle: Array, eps: float) -> bool:
@@ -139,36 +139,35 @@ def _read(values: dict[float, tuple[Array, Array]], middle: Array, eps: float) -
     longer = 0 if coarse else int(np.sum(h > FIRST[0]))
     limit = partial(extrapolate, longer=longer)
     ahead, behind = (np.stack(side) for side in zip(*values.values(), strict=True))
-    with np.errstate(all="ignore"):
-        quotient = (ahead - behind) / (2 * h)
-        size = np.fmax(np.abs(middle), np.fmin(np.abs(ahead), np.abs(behind)))
-        noise = ROUNDING * eps * size / h
-        if coarse:  # half a last bit of f, and of the step, which a cast inside f rounds as well
-            noise = 0.5 * eps * (size + np.abs(quotient)) / h
-        # Where a step changes nothing, f may be flat, or its digits may be lost: in log(1 + x) they
-        # are lost beside the 1, and that is far more than f's own last bits.
-        still = (ahead == middle) & (behind == middle)
-        noise = np.where(still.any(axis=0), np.fmax(noise, ROUNDING * eps / h), noise)
-        value, error = limit(quotient, noise, (2, 4, 6, 8))
-        sides = np.stack([ahead - middle, middle - behind]) / h
-        right, right_error = limit(sides[0], 2 * noise, (1, 2, 3, 4, 5))
-        left, left_error = limit(sides[1], 2 * noise, (1, 2, 3, 4, 5))
-        gap, gap_error = limit((ahead + behind - 2 * middle) / h, 4 * noise, (1, 3, 5, 7))
-        known = [np.isfinite(value), np.isfinite(right)]  # one side may lie outside f's domain
-        value = np.select(known, [value, right], left)
-        error = np.select(known, [error, right_error], left_error)
-        error = np.where(still.all(axis=0), noise[0], error)
-        apart = np.abs(gap) > 10 * gap_error + 1e-3 * (np.abs(left) + np.abs(right))
-        # For a smooth function this bend falls with the step; at a kink it stays.
-        bend = np.abs(ahead + behind - 2 * middle) / h
-        apart &= ((bend + 4 * noise)[len(h) // 2 :] >= 0.5 * np.abs(gap)).all(axis=0)
-        # If it stays over some steps only, a kink is near. In float32 no step that is short enough
-        # to leave it out has many digits: anything between the slopes of two sides may be right.
-        near = (bend[1:] - 4 * noise[1:] > 0.5 * bend[:-1]).any(axis=0)
-        near &= eps > dtypes.FLOAT64.eps
-        close = slice(min(longer + 3, len(h) - 1), None)  # longer steps may meet other kinks
-        lower = np.fmax.reduce((np.min(sides, axis=0) - 2 * noise)[close])
-        upper = np.fmin.reduce((np.max(sides, axis=0) + 2 * noise)[close])
+    quotient = (ahead - behind) / (2 * h)
+    size = np.fmax(np.abs(middle), np.fmin(np.abs(ahead), np.abs(behind)))
+    noise = ROUNDING * eps * size / h
+    if coarse:  # half a last bit of f, and of the step, which a cast inside f rounds as well
+        noise = 0.5 * eps * (size + np.abs(quotient)) / h
+    # Where a step changes nothing, f may be flat, or its digits may be lost: in log(1 + x) they
+    # are lost beside the 1, and that is far more than f's own last bits.
+    still = (ahead == middle) & (behind == middle)
+    noise = np.where(still.any(axis=0), np.fmax(noise, ROUNDING * eps / h), noise)
+    value, error = limit(quotient, noise, (2, 4, 6, 8))
+    sides = np.stack([ahead - middle, middle - behind]) / h
+    right, right_error = limit(sides[0], 2 * noise, (1, 2, 3, 4, 5))
+    left, left_error = limit(sides[1], 2 * noise, (1, 2, 3, 4, 5))
+    gap, gap_error = limit((ahead + behind - 2 * middle) / h, 4 * noise, (1, 3, 5, 7))
+    known = [np.isfinite(value), np.isfinite(right)]  # one side may lie outside f's domain
+    value = np.select(known, [value, right], left)
+    error = np.select(known, [error, right_error], left_error)
+    error = np.where(still.all(axis=0), noise[0], error)
+    apart = np.abs(gap) > 10 * gap_error + 1e-3 * (np.abs(left) + np.abs(right))
+    # For a smooth function this bend falls with the step; at a kink it stays.
+    bend = np.abs(ahead + behind - 2 * middle) / h
+    apart &= ((bend + 4 * noise)[len(h) // 2 :] >= 0.5 * np.abs(gap)).all(axis=0)
+    # If it stays over some steps only, a kink is near. In float32 no step that is short enough
+    # to leave it out has many digits: anything between the slopes of two sides may be right.
+    near = (bend[1:] - 4 * noise[1:] > 0.5 * bend[:-1]).any(axis=0)
+    near &= eps > dtypes.FLOAT64.eps
+    close = slice(min(longer + 3, len(h) - 1), None)  # longer steps may meet other kinks
+    lower = np.fmax.reduce((np.min(sides, axis=0) - 2 * noise)[close])
+    upper = np.fmin.reduce((np.max(sides, axis=0) + 2 * noise)[close])
     if coarse:
         no = np.zeros(middle.shape, bool)
         return Slope(value, error, np.fmin(left, right), np.fmax(left, right), no, no)
@@ -185,9 +184,8 @@ def _read(values: dict[float, tuple[Array, Array]], middle: Array, eps: float) -
 def _steps_away(side: Array, middle: Array, least: Array) -> Array:
     """Whether f leaves its value at once: |f(h) - f(0)| stays, however short the step."""
     away = np.abs(side - middle)[-4:]
-    with np.errstate(all="ignore"):
-        still = away.max(axis=0) - away.min(axis=0) < 0.2 * away[-1]
-        return np.asarray(still & np.isfinite(away[-1]) & (away[-1] > least))
+    still = away.max(axis=0) - away.min(axis=0) < 0.2 * away[-1]
+    return np.asarray(still & np.isfinite(away[-1]) & (away[-1] > least))
 
 
 def extrapolate(
@@ -219,30 +217,29 @@ def extrapolate(
     best = np.full(differences.shape[1], np.nan)
     least = np.full(differences.shape[1], np.inf)
     column, rounding = differences, noise
-    with np.errstate(all="ignore"):
-        for power in powers[: len(differences) - 1]:
-            better = column[1:] + (column[1:] - column[:-1]) / (RATIO**power - 1)
-            moved = np.maximum(np.abs(better - column[1:]), np.abs(better - column[:-1]))
-            moved = moved + rounding[1:]
-            moved = np.where(np.isnan(moved), np.inf, moved)
-            used = len(differences) - len(better)
-            for row, limit in enumerate(better):
-                error = _strayed(differences[used + row :], noise[used + row :], limit, moved[row])
-                if row < longer:
-                    off = np.abs(differences[row:] - limit) - STRAIGHT * np.abs(limit)
-                    straight = (off[: used + 1] < 0).all(axis=0) & (off < noise[row:]).all(axis=0)
-                    error = np.where(straight & (used > 1), error, np.inf)
-                take = error < least
-                best = np.where(take, limit, best)
-                least = np.where(take, error, least)
-            column, rounding = better, rounding[1:]
-        # Where the limit is infinite, the quotients move ever farther, up to where they are noise.
-        moves = np.diff(differences[longer:], axis=0)
-        farther = (moves[1:] / moves[:-1] > 0.7) & (np.abs(moves[1:]) > noise[longer + 2 :])
-        lost = noise[longer + 4 :] > 0.1 * np.max(np.abs(moves), axis=0)  # not where it converged
-        farther[2:] |= (np.abs(moves[3:]) <= noise[longer + 4 :]) & lost
-        infinite = farther.all(axis=0) & (len(farther) > 1)
-        infinite &= np.abs(differences[-1] - differences[longer]) > 0.1 * np.abs(differences[-1])
+    for power in powers[: len(differences) - 1]:
+        better = column[1:] + (column[1:] - column[:-1]) / (RATIO**power - 1)
+        moved = np.maximum(np.abs(better - column[1:]), np.abs(better - column[:-1]))
+        moved = moved + rounding[1:]
+        moved = np.where(np.isnan(moved), np.inf, moved)
+        used = len(differences) - len(better)
+        for row, limit in enumerate(better):
+            error = _strayed(differences[used + row :], noise[used + row :], limit, moved[row])
+            if row < longer:
+                off = np.abs(differences[row:] - limit) - STRAIGHT * np.abs(limit)
+                straight = (off[: used + 1] < 0).all(axis=0) & (off < noise[row:]).all(axis=0)
+                error = np.where(straight & (used > 1), error, np.inf)
+            take = error < least
+            best = np.where(take, limit, best)
+            least = np.where(take, error, least)
+        column, rounding = better, rounding[1:]
+    # Where the limit is infinite, the quotients move ever farther, up to where they are noise.
+    moves = np.diff(differences[longer:], axis=0)
+    farther = (moves[1:] / moves[:-1] > 0.7) & (np.abs(moves[1:]) > noise[longer + 2 :])
+    lost = noise[longer + 4 :] > 0.1 * np.max(np.abs(moves), axis=0)  # not where it converged
+    farther[2:] |= (np.abs(moves[3:]) <= noise[longer + 4 :]) & lost
+    infinite = farther.all(axis=0) & (len(farther) > 1)
+    infinite &= np.abs(differences[-1] - differences[longer]) > 0.1 * np.abs(differences[-1])
     return best, np.where(infinite, np.inf, least)
 
 

@@ -74,6 +74,17 @@ def split(vector: Array, like: Sequence[Any]) -> list[Any]:
     return [to_tensor(vector[x.span], x.source.shape, x.source.dtype) for x in lay(like)]
 
 
+def largest(array: Array) -> float:
+    """The size of the largest finite number; 0 if there is none."""
+    return float(np.max(np.abs(array[np.isfinite(array)]), initial=0.0))
+
+
+def largest_beside(array: Array, sizes: Sequence[int] = ()) -> Array:
+    """For each number, the size of the largest in its part; parts of these sizes lie end to end."""
+    parts = np.split(array, np.cumsum(sizes, dtype=int))
+    return np.concatenate([np.full(part.size, largest(part)) for part in parts])
+
+
 def dot(tensors: Sequence[Any], others: Sequence[Any]) -> Any:
     """The inner product of two lists of tensors as vectors, in float64."""
     products = [tf.math.real(tf.math.conj(a) * b) for a, b in zip(tensors, others, strict=True)]
@@ -85,11 +96,11 @@ def dot(tensors: Sequence[Any], others: Sequence[Any]) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Leaf:
-    """One tensor or variable with respect to which f is differentiated, and its place in x."""
+    """One tensor or variable with respect to which f is differentiated."""
 
     name: str
     source: Any  # the tensor as given, or the tf.Variable
-    start: int  # where it begins in x
+    span: slice  # its place in x
 
     @property
     def variable(self) -> bool:
@@ -97,20 +108,15 @@ class Leaf:
         return isinstance(self.source, tf.Variable)
 
     @property
-    def stop(self) -> int:
-        """Where the next leaf begins."""
-        return self.start + vector_size(self.source)
-
-    @property
-    def span(self) -> slice:
-        """Its place in x."""
-        return slice(self.start, self.stop)
+    def size(self) -> int:
+        """How many entries of x it has."""
+        return vector_size(self.source)
 
     def entry(self, index: int) -> str:
         """The name of an entry of x: `w[1, 2]`, `imag z[0]`; without an index for a scalar."""
-        part, index = "", index - self.start
+        part, index = "", index - self.span.start
         if self.source.dtype.is_complex:
-            half = vector_size(self.source) // 2
+            half = self.size // 2
             part, index = ("real " if index < half else "imag "), index % half
         indices = ", ".join(map(str, np.unravel_index(index, tuple(self.source.shape))))
         return f"{part}{self.name}[{indices}]" if indices else f"{part}{self.name}"
@@ -118,13 +124,13 @@ class Leaf:
 
 def lay(tensors: Sequence[Any], names: Iterable[str] = repeat("")) -> tuple[Leaf, ...]:
     """Leaves for tensors that are laid end to end in one vector."""
-    starts = np.cumsum([0, *map(vector_size, tensors)]).tolist()
-    return tuple(map(Leaf, names, tensors, starts))
+    ends = np.cumsum([0, *map(vector_size, tensors)]).tolist()
+    return tuple(map(Leaf, names, tensors, map(slice, ends, ends[1:])))
 
 
 def leaf_at(leaves: Sequence[Leaf], index: int) -> Leaf:
     """The leaf that holds an entry of the vector."""
-    return next(leaf for leaf in leaves if index < leaf.stop)
+    return next(leaf for leaf in leaves if index < leaf.span.stop)
 
 
 @dataclass(frozen=True)
@@ -167,7 +173,7 @@ class Flattened:
             if arguments.can_be_watched(source):
                 name = self.names.get(id(given)) or variable_name(source)
                 named.setdefault(id(source), (source, name))
-        return lay(*zip(*named.values(), strict=True)) if named else ()
+        return lay(*zip(*named.values(), strict=True))
 
     @cached_property
     def scale(self) -> Array:
@@ -175,18 +181,14 @@ class Flattened:
 
         An entry that is 0 has the size of the largest entry of its leaf, or 1 if all are 0.
         """
-        sizes = np.ones(self.x.size)
-        for leaf in self.leaves:
-            part = np.abs(self.x[leaf.span])
-            largest = np.max(part, initial=0.0)
-            part = np.where(part > TINY, part, largest if largest > TINY else 1.0)
-            sizes[leaf.span] = 2.0 ** np.round(np.log2(part))
-        return sizes
+        size, beside = np.abs(self.x), largest_beside(self.x, self.sizes)
+        size = np.where(size > TINY, size, np.where(beside > TINY, beside, 1.0))
+        return np.asarray(2.0 ** np.round(np.log2(size)))
 
     @property
     def sizes(self) -> list[int]:
         """How many entries of x each leaf has."""
-        return [leaf.stop - leaf.start for leaf in self.leaves]
+        return [leaf.size for leaf in self.leaves]
 
     def call(self, args: Sequence[Any]) -> list[Any]:
         """Run f, from the same state every time; its outputs that have a derivative."""
@@ -216,18 +218,14 @@ class Flattened:
         made = {id(leaf.source): tensor for leaf, tensor in pairs if not leaf.variable}
         return list(tf.nest.pack_sequence_as(self.given, [made.get(id(t), t) for t in self.flat]))
 
-    def sources(self, args: Sequence[Any]) -> list[Any]:
-        """The sources for a tape, taken from these arguments, in the order of the leaves."""
-        by_id = {id(old): new for old, new in zip(self.flat, tf.nest.flatten(args), strict=True)}
-        return [leaf.source if leaf.variable else by_id[id(leaf.source)] for leaf in self.leaves]
-
     def forward(self, x: Array) -> Array:
         """f's value at x."""
         return join(self.call(self.arguments(x)))
 
     def taped(self, args: Sequence[Any]) -> tuple[Any, list[Any], list[Any]]:
-        """Run f: the tape that saw it, the sources and the targets."""
-        sources = self.sources(args)
+        """Run f: the tape that saw it, the sources in the order of the leaves, and the targets."""
+        by_id = {id(old): new for old, new in zip(self.flat, tf.nest.flatten(args), strict=True)}
+        sources = [leaf.source if leaf.variable else by_id[id(leaf.source)] for leaf in self.leaves]
         with tf.GradientTape() as tape:
             tape.watch(sources)
             targets = self.call(args)
@@ -242,8 +240,8 @@ class Flattened:
         """
         tape, sources, targets = self.taped(self.arguments(self.x if x is None else x))
         seeds = None if upstream is None else split(upstream, targets)
-        gradients = tape.gradient(targets, sources, output_gradients=seeds) if targets else []
-        return self.pulled(gradients or [None] * len(sources), join(targets))
+        gradients = tape.gradient(targets, sources, output_gradients=seeds)
+        return self.pulled(gradients, join(targets))
 
     def claim(self, upstream: Array, x: Array) -> Array:
         """Upstream · df/dx as one vector."""
@@ -268,8 +266,7 @@ class Flattened:
         for leaf, gradient in zip(self.leaves, found, strict=True):
             if gradient is not None:
                 part = to_vector(gradient)
-                fits = part.size == leaf.stop - leaf.start
-                vector[leaf.span] = part if fits else np.nan
+                vector[leaf.span] = part if part.size == leaf.size else np.nan
         return Pulled(value, tuple(found), vector)
 
     def summed(self) -> Flattened:

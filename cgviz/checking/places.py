@@ -23,8 +23,8 @@ from ..reading.format import counted
 from ..recording import tf_hooks
 from . import rules
 from .case import Case, Row, Rule
-from .comparison import largest_beside, wobble
-from .flattened import Pulled, join, restore, split, vector_size
+from .comparison import wobble
+from .flattened import Pulled, join, largest_beside, restore, split, vector_size
 
 # --- run again ---------------------------------------------------------------------------------
 

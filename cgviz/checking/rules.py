@@ -26,8 +26,8 @@ from ..reading.format import clipped
 from ..recording import arguments
 from ..recording.build import dense, variable_name
 from .case import Case, CustomStep, Results, Rule
-from .comparison import apart, largest, largest_beside
-from .flattened import join, ops_of, split, to_vector
+from .comparison import apart
+from .flattened import join, largest, largest_beside, ops_of, split, to_vector
 
 # --- what f raises -----------------------------------------------------------------------------
 
@@ -288,10 +288,6 @@ def largest_term(run: Callable[[], Any]) -> float:
 
 def variables(case: Case) -> None:
     """A rule matches gradients to variables by identity, not by their position in the list."""
-
-    def named(listed: Sequence[Any]) -> str:
-        return f"[{', '.join(map(variable_name, listed))}]"
-
     steps = _some([step for step in case.steps if len(step.event.variables) > 0])
     for step in steps:
         # In eager mode TensorFlow lists them in the order of a set, which differs from run to run.
@@ -300,12 +296,13 @@ def variables(case: Case) -> None:
         if matters is None:
             case.results.skipped("variables", "not judged: the rule cannot be run again")
         if matters:
+            names = [variable_name(variable) for variable in listed]
             case.results.broken(
                 "variables",
                 "matched by position",
-                f"{step.label} takes the variables by their position: called with {named(listed)} "
-                f"and then with {named(listed[::-1])}, it returns two different gradients for the "
-                "same variable. TensorFlow promises no order.",
+                f"{step.label} takes the variables by their position: called with "
+                f"[{', '.join(names)}] and then with [{', '.join(names[::-1])}], it returns two "
+                "different gradients for the same variable. TensorFlow promises no order.",
                 "Match each one by identity: [{w.ref(): dw, b.ref(): db}[v.ref()] for v in "
                 "variables].",
             )
@@ -366,8 +363,8 @@ def finite_gradient(case: Case) -> None:
     vector = case.eager.vector
     pairs = zip(case.flat.leaves, case.eager.gradients, strict=True)
     # A gradient of a wrong shape is NaN in the vector too, but does not count here.
-    fits = [np.full(x.stop - x.start, g is None or g.shape == x.source.shape) for x, g in pairs]
-    wrong = np.flatnonzero(~np.isfinite(vector) & np.concatenate([np.zeros(0, bool), *fits]))
+    fits = [np.full(x.size, g is None or g.shape == x.source.shape) for x, g in pairs]
+    wrong = np.flatnonzero(~np.isfinite(vector) & np.concatenate(fits))
     if not wrong.size:
         case.results.passed("finite gradient", "every gradient is finite")
         return

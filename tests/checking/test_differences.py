@@ -161,6 +161,24 @@ def linear(true, claimed=None, told=1e-6):
     return Comparison(plain, replace(dtypes.FLOAT64, told=told))
 
 
+class Apart(Plain):
+    """The same, each number being an input of its own."""
+
+    @property
+    def sizes(self):
+        return [1] * self.x.size
+
+
+def test_of_a_slow_function_of_single_numbers_the_wrong_one_is_named_with_its_own_slope():
+    true = np.arange(1.0, 13.0).reshape(2, 6)
+    claimed = true.copy()
+    claimed[1, 4] += 0.5
+    plain = Apart(np.ones(6), lambda x: true @ x, lambda u, x: u @ claimed)
+    (found,) = Comparison(plain, dtypes.FLOAT64, most=4).mismatches
+    assert (found.output, found.input) == (1, 4)
+    assert (found.yours, found.low) == pytest.approx((11.5, 11.0))
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5), (1, 40), (200, 3), (3, 300), (150, 150)])
 def test_a_right_claim_has_no_mismatch(shape):
     found = linear(random.normal(size=shape))
