@@ -17,6 +17,7 @@ import re
 import stat
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,30 @@ MOST_SOURCE = 10**6
 """The most characters in all cells of a notebook: an exercise has fewer than 10,000."""
 
 KERNEL = "python3"
+
+LOST = {
+    "retyped": (
+        "The answer cell {} had been retyped as a new cell. It was found by what it defines, and "
+        "graded.",
+        "The answer cells {} had been retyped as new cells. They were found by what they define, "
+        "and graded.",
+    ),
+    "elsewhere": (
+        "The answer cell {} is missing. What it defines was found in another cell, and graded.",
+        "The answer cells {} are missing. What they define was found in another cell, and graded.",
+    ),
+    "gone": (
+        "The answer cell {} is missing, so it has no points. If you wrote the answer elsewhere, "
+        "copy it into that cell of a new notebook, and hand in again.",
+        "The answer cells {} are missing, so they have no points. If you wrote the answers "
+        "elsewhere, copy them into these cells of a new notebook, and hand in again.",
+    ),
+    "back": (
+        "The cell {} was deleted, and has been put back.",
+        "The cells {} were deleted, and have been put back.",
+    ),
+}
+"""What is said of cells that a notebook has lost, of one and of several."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +77,9 @@ class Cell:
 
     @property
     def fixed(self) -> set[str]:
-        """The names that a locked cell defines; tests use them as they were given out."""
-        return _defined(self.source) if self.role == "locked" and self.kind == "code" else set()
+        """What a locked cell defines or imports; tests use these names as they were given out."""
+        given = self.role == "locked" and self.kind == "code"
+        return {*_defined(self.source), *_imported(self.source)} if given else set()
 
 
 class UnreadableError(Exception):
@@ -124,12 +150,13 @@ def merge(data: bytes, exercise: tuple[Cell, ...]) -> tuple[list[Cell], list[str
     notices = _kernel(notebook)
     cells, more = _named(notebook["cells"], known)
     cells = [cell if cell.name else prose.get(cell.source, cell) for cell in cells]
-    notices += [*more, *_moved(cells, list(known))]
-    cells, more = _once(cells)
-    notices += more
-    for number, name in enumerate(known):
-        more = _put_back(cells, known[name], list(known)[:number])
-        notices += more
+    moved = _moved(cells, list(known))
+    cells, copies = _once(cells)
+    notices += [*more, *moved, *copies]
+    there = {cell.name for cell in cells}
+    lost = [_put_back(cells, known[name], list(known)[:i]) for i, name in enumerate(known)]
+    notices += _lost([each for each in lost if each[0]], len(known))
+    notices += _below(cells, exercise, there if moved else set())
     return cells, [*notices, *_redefined(cells)]
 
 
@@ -290,17 +317,14 @@ def _once(cells: list[Cell]) -> tuple[list[Cell], list[str]]:
     ]
 
 
-def _put_back(cells: list[Cell], wanted: Cell, before: list[str]) -> list[str]:
-    """Put a cell of the exercise back if the notebook has lost it; returns the notices."""
+def _put_back(cells: list[Cell], wanted: Cell, before: list[str]) -> tuple[str, str]:
+    """Put a cell of the exercise back if the notebook has lost it; returns a key of `LOST`."""
     name = wanted.name
     if any(cell.name == name for cell in cells):
-        return []
+        return "", name
     if wanted.role == "answer" and (place := _retyped(cells, wanted)) is not None:
         cells[place] = replace(wanted, source=cells[place].source)
-        return [
-            f"The answer cell '{name}' had been retyped as a new cell. It was found by what it "
-            "defines, and graded."
-        ]
+        return "retyped", name
     places = [i for i, cell in enumerate(cells) if cell.name in before]
     names = _defined(wanted.source) if wanted.role == "answer" else set()
     written = {each for cell in _own(cells) for each in _defined(cell.source)}
@@ -308,17 +332,52 @@ def _put_back(cells: list[Cell], wanted: Cell, before: list[str]) -> list[str]:
     # In place of an answer that is in another's cell, an empty one: its `...` would replace it.
     back = replace(wanted, source="") if elsewhere else wanted
     cells.insert(max(places, default=-1) + 1, back)
-    if elsewhere:
+    return ("elsewhere" if elsewhere else "gone" if wanted.role == "answer" else "back"), name
+
+
+def _lost(lost: list[tuple[str, str]], count: int) -> list[str]:
+    """A sentence for each way in which cells were lost; only one if all of `count` are gone."""
+    if len(lost) == count and {kind for kind, _ in lost} == {"gone", "back"}:
         return [
-            f"The answer cell '{name}' is missing. What it defines was found in another cell, and "
-            "graded."
+            "No cell of the exercise is left in the notebook, and no answer was found, so it has "
+            "no points. If you wrote the answers elsewhere, copy them into a new notebook of this "
+            "exercise, and hand in again."
         ]
-    if wanted.role == "answer":
-        return [
-            f"The answer cell '{name}' is missing, so it has no points. If you wrote the answer "
-            "elsewhere, copy it into that cell of a new notebook, and hand in again."
-        ]
-    return [f"The cell '{name}' was deleted, and has been put back."]
+    found = {kind: [name for each, name in lost if each == kind] for kind in LOST}
+    return [
+        words[len(found[kind]) > 1].format(", ".join(f"'{name}'" for name in found[kind]))
+        for kind, words in LOST.items()
+        if found[kind]
+    ]
+
+
+def _below(cells: list[Cell], exercise: tuple[Cell, ...], named: set[str]) -> list[str]:
+    """The notices of answers that stand below their tests, and nowhere above them.
+
+    Args:
+        cells: The cells to run.
+        exercise: The cells of the exercise.
+        named: Cells whose order has a notice already.
+    """
+    stubs = {_bare(cell.source) for cell in exercise if cell.role == "answer"}
+    own = [cell for cell in _own(cells) if _bare(cell.source) not in stubs]
+    code = [cell for cell in cells if cell.kind == "code"]
+    graded = [cell for cell in exercise if cell.role in ("answer", "tests")]
+    notices = []
+    for answer, tests in pairwise(graded):
+        names = _defined(answer.source)
+        if answer.role != "answer" or tests.role != "tests" or answer.name in named or not names:
+            continue
+        first = next(i for i, cell in enumerate(code) if cell.name == tests.name)
+        found = [i for i, c in enumerate(code) if c in own and names <= _defined(c.source)]
+        if found and min(found) > first:
+            place, what = found[0], ", ".join(sorted(names))
+            notices.append(
+                f"{what} is defined in code cell {place + 1}, below its tests ('{tests.name}'), "
+                "and nowhere above them. All cells were run from top to bottom, so this answer "
+                f"has no points. Move it into the answer cell '{answer.name}', and hand in again."
+            )
+    return notices
 
 
 def _retyped(cells: list[Cell], wanted: Cell) -> int | None:
@@ -338,9 +397,16 @@ def _own(cells: list[Cell]) -> list[Cell]:
 
 
 def _redefined(cells: list[Cell]) -> list[str]:
-    """The notice of names that locked cells define, and the student's code as well."""
+    """The notice of names that locked cells define or import, and the student's code as well.
+
+    To import the same again is no other definition.
+    """
     fixed = {name for cell in cells for name in cell.fixed}
-    again = fixed & {name for cell in _own(cells) for name in _defined(cell.source)}
+    ours = {pair for cell in cells if cell.fixed for pair in _imported(cell.source).items()}
+    own = [cell.source for cell in _own(cells)]
+    imported = {pair for source in own for pair in _imported(source).items()}
+    again = {name for source in own for name in _defined(source)}
+    again = fixed & (again | {name for name, _ in imported - ours})
     if not again:
         return []
     return [
@@ -349,8 +415,32 @@ def _redefined(cells: list[Cell]) -> list[str]:
     ]
 
 
+def _bare(source: str) -> str:
+    """Code without comments and spaces."""
+    return "".join(re.sub(r"#.*", "", source).split())
+
+
 def _defined(source: str) -> set[str]:
     """The names that a cell defines at its top level. No parser: a hand-in could make one hang."""
     functions = re.findall(r"^(?:async def|def|class) (\w+)", source, re.MULTILINE)
-    lists = re.findall(r"^(\w[\w, ]{0,200})(?::[^=\n]{1,200})?=(?!=)", source, re.MULTILINE)
-    return {*functions, *(name.strip() for names in lists for name in names.split(","))}
+    names = r"^(\w[\w, ]{0,200}(?:=(?!=)[\w, ]{1,200}){0,9})(?::[^=\n]{1,200})?=(?!=)"
+    found = re.findall(names, source, re.MULTILINE)
+    return {*functions, *(name.strip() for each in found for name in re.split("[,=]", each))}
+
+
+def _imported(source: str) -> dict[str, str]:
+    """The names that a cell imports at its top level, each with what it stands for."""
+    found = {}
+    kind = r"^(?:from ([\w.]{1,200}) )?import (?:\(([^()]{1,999})\)|([^\n;(]{1,999}))"
+    source = re.sub(r"#.*", "", source).replace("\\\n", " ")
+    for module, *lists in re.findall(kind, source, re.MULTILINE):
+        for part in "".join(lists).split(","):
+            match part.split():
+                case [what, "as", name]:
+                    found[name] = f"{module}.{what}".strip(".")
+                case [what] if module:
+                    found[what] = f"{module}.{what}"
+                case [what]:
+                    first = what.partition(".")[0]
+                    found[first] = first
+    return found
