@@ -35,6 +35,20 @@ MOST_SOURCE = 10**6
 
 KERNEL = "python3"
 
+UTF_16 = "text in UTF-16, as some editors save it: save it as UTF-8"
+BEGINNINGS = {
+    b"%PDF": "a PDF",
+    b"PK\x03\x04": "a zip file, or a document of a word processor",
+    b"\x1f\x8b": "a compressed file",
+    b"Rar!": "a compressed file",
+    b"7z\xbc\xaf": "a compressed file",
+    b"\x89PNG": "a picture",
+    b"\xff\xd8\xff": "a picture",
+    b"<": "a web page",
+    **dict.fromkeys((b"\xff\xfe", b"\xfe\xff", b"{\x00", b"\x00{"), UTF_16),
+}
+"""What a file is that begins so, and is handed in as a notebook."""
+
 LOST = {
     "retyped": (
         "The answer cell {} had been retyped as a new cell. It was found by what it defines, and "
@@ -196,7 +210,7 @@ def _parsed(data: bytes) -> dict[str, Any]:
     try:
         notebook = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise UnreadableError(f"{why} ({_shown(error)})") from error
+        raise UnreadableError(f"{why} ({_what(data, error)})") from error
     if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
         raise UnreadableError(f"{why} (it has no 'cells'; the format before 4 had none)")
     cells = [_raw(cell) for cell in notebook["cells"][: MOST_CELLS + 1]]
@@ -205,6 +219,17 @@ def _parsed(data: bytes) -> dict[str, Any]:
     if sum(len(source) for _, source, _ in cells) > MOST_SOURCE:
         raise UnreadableError(f"The notebook has more than {MOST_SOURCE} characters of code")
     return {"cells": cells, "metadata": notebook.get("metadata")}
+
+
+def _what(data: bytes, error: Exception) -> str:
+    """What a file is that is no notebook, by its first bytes; else what is wrong with it."""
+    start = data.lstrip()[:8]
+    for beginning, kind in BEGINNINGS.items():
+        if start.startswith(beginning):
+            return f"it is {kind}"
+    if not start:
+        return "it is empty"
+    return "it is no text in UTF-8" if isinstance(error, UnicodeDecodeError) else _shown(error)
 
 
 def _raw(cell: Any) -> tuple[str, str, dict[str, Any]]:

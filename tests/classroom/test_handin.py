@@ -1,8 +1,10 @@
 """What students hand in is read within bounds, and each oddity gets a sentence about it."""
 
 import copy
+import io
 import json
 import os
+import zipfile
 
 import nbformat
 import pytest
@@ -188,6 +190,32 @@ def test_too_much_is_not_read(folder, monkeypatch):
 def test_what_is_no_notebook_is_said_to_be_none(content):
     with pytest.raises(UnreadableError, match="no notebook that can be read"):
         merge(content, GIVEN)
+
+
+ZIP = io.BytesIO()
+with zipfile.ZipFile(ZIP, "w") as packed:
+    packed.writestr(NAME, "{}")
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"", "it is empty"),
+        (b" \r\n", "it is empty"),
+        (b"%PDF-1.7\n%\xe4", "it is a PDF"),
+        (ZIP.getvalue(), "it is a zip file, or a document of a word processor"),
+        (b"\n<!DOCTYPE html>", "it is a web page"),
+        *(("{}".encode(code), "it is text in UTF-16") for code in ("utf-16", "utf-16-le")),
+        ("{}".encode("utf-16-be"), "it is text in UTF-16"),
+        (b'{"cells": "\xe4"}', "it is no text in UTF-8"),
+        (b'{"cells": [', "Expecting value"),
+    ],
+)
+def test_of_a_file_that_is_no_notebook_it_is_said_what_it_is(content, what):
+    with pytest.raises(UnreadableError) as found:
+        merge(content, GIVEN)
+    assert f"no notebook that can be read ({what}" in str(found.value)
+    assert "codec" not in str(found.value)
 
 
 def test_a_notebook_of_too_many_cells_or_too_much_code_is_not_run():
