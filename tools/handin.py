@@ -398,9 +398,10 @@ def _below(cells: list[Cell], exercise: tuple[Cell, ...], named: set[str]) -> li
         if found and min(found) > first:
             place, what = found[0], ", ".join(sorted(names))
             notices.append(
-                f"{what} is defined in code cell {place + 1}, below its tests ('{tests.name}'), "
-                "and nowhere above them. All cells were run from top to bottom, so this answer "
-                f"has no points. Move it into the answer cell '{answer.name}', and hand in again."
+                f"An answer for {what} stands in code cell {place + 1}, below its tests "
+                f"('{tests.name}'), and there is none above them. All cells were run from top to "
+                f"bottom, so it has no points. Move it into the answer cell '{answer.name}', and "
+                "hand in again."
             )
     return notices
 

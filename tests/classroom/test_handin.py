@@ -412,7 +412,7 @@ def test_an_answer_below_its_tests_is_named_and_a_copy_of_one_above_them_is_not(
     assert "there 2 times" in the_notice(handins.copied("cube"))
 
 
-BELOW = "cube is defined in code cell {}, below its tests ('cube-tests'), and nowhere above them."
+BELOW = "An answer for cube stands in code cell {}, below its tests ('cube-tests'), and there is"
 
 
 @pytest.mark.parametrize(
@@ -437,7 +437,7 @@ def test_a_locked_cell_may_stand_between_an_answer_and_its_tests():
     notebook, (given, _) = load(exercise), exercises.cells(SECRET.with_stem(exercise))
     notebook.cells.append(nbformat.v4.new_code_cell("switch = abs"))
     _, (notice,) = merge(written(notebook), given)
-    assert notice.startswith("switch is defined in code cell")
+    assert notice.startswith("An answer for switch stands in code cell")
 
 
 def test_an_answer_that_was_retyped_or_copied_below_its_tests_is_named_too():
@@ -445,7 +445,7 @@ def test_an_answer_that_was_retyped_or_copied_below_its_tests_is_named_too():
     retyped.cells.append(nbformat.v4.new_code_cell(handins.MODEL["cube"]))
     copied.cells.append(copy.deepcopy(cell_of(diligent(), "cube")))
     for notebook in (retyped, copied):
-        assert any(notice.startswith("cube is defined in") for notice in merged(notebook)[1])
+        assert any(notice.startswith("An answer for cube stands") for notice in merged(notebook)[1])
 
 
 @pytest.mark.parametrize("where", ["an answer", "a cell above", "a stub below", "another's cell"])
