@@ -382,7 +382,7 @@ def _below(cells: list[Cell], exercise: tuple[Cell, ...], named: set[str]) -> li
     Args:
         cells: The cells to run.
         exercise: The cells of the exercise.
-        named: Cells whose order has a notice already.
+        named: Cells of the exercise that were handed in, where their order has a notice already.
     """
     stubs = {_bare(cell.source) for cell in exercise if cell.role == "answer"}
     own = [cell for cell in _own(cells) if _bare(cell.source) not in stubs]
@@ -391,12 +391,14 @@ def _below(cells: list[Cell], exercise: tuple[Cell, ...], named: set[str]) -> li
     notices = []
     for answer, tests in pairwise(graded):
         names = _defined(answer.source)
-        if answer.role != "answer" or tests.role != "tests" or answer.name in named or not names:
+        if answer.role != "answer" or tests.role != "tests" or not names:
             continue
         first = next(i for i, cell in enumerate(code) if cell.name == tests.name)
         found = [i for i, c in enumerate(code) if c in own and names <= _defined(c.source)]
-        if found and min(found) > first:
-            place, what = found[0], ", ".join(sorted(names))
+        if not found or found[0] < first:
+            continue
+        place, what = found[0], ", ".join(sorted(names))
+        if code[place].name not in {answer.name} & named:
             notices.append(
                 f"An answer for {what} stands in code cell {place + 1}, below its tests "
                 f"('{tests.name}'), and there is none above them. All cells were run from top to "

@@ -448,6 +448,15 @@ def test_an_answer_that_was_retyped_or_copied_below_its_tests_is_named_too():
         assert any(notice.startswith("An answer for cube stands") for notice in merged(notebook)[1])
 
 
+def test_an_answer_in_a_new_cell_is_named_beside_another_that_was_moved():
+    notebook = diligent()
+    notebook.cells.append(notebook.cells.pop(notebook.cells.index(cell_of(notebook, "cube"))))
+    notebook.cells.append(nbformat.v4.new_code_cell(handins.MODEL["logistic"]))
+    moved, below = merged(notebook)[1]
+    assert moved.startswith("Cells were moved")
+    assert below.startswith("An answer for logistic stands in code cell")
+
+
 @pytest.mark.parametrize("where", ["an answer", "a cell above", "a stub below", "another's cell"])
 def test_an_answer_above_its_tests_may_be_defined_again_below_them(where):
     notebook = load() if where == "a cell above" else diligent()
