@@ -18,22 +18,24 @@ import inspect
 import os
 from collections.abc import Iterator, Sequence
 from itertools import product
-from traceback import format_exception_only
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from . import style
+from .checking import checker
+from .checking.rules import first_line
 from .graph import dtypes
 from .hinting.hints import explain
+from .reading.format import counted
 from .recording.api import trace
 from .recording.build import variable_name
 from .recording.source import lines
 
 SHAPES = ((), (3,), (2, 3))  # a rule that is right for these is rarely wrong for others
 MOST_NUMBERS = 10_000  # of an array that `ask` notes; of a larger array, only the first ones
-MOST_TEXT = 300  # characters of an error's first line: enough for TensorFlow's longest
+MOST_TEXT = 300  # characters of what stands in place of a number
 PREDICTION = "prediction"
 KINDS = {bool: "True or False", float: "a number", str: "a word", list: "a list"}
 LEFT = "a `...` is left in it. Write your code there."
@@ -105,10 +107,13 @@ def guessed(prediction: Any, truth: Any, name: str = PREDICTION) -> None:
             raise NotYetError(before if name == PREDICTION else late)
         given, wanted = _list(_plain(prediction)), _list(_plain(truth))
         count = f"{name}: entries asked for: {len(wanted)}, given: {len(given)}."
-        _insist(len(given) == len(wanted), count)
+        hint = " Write a list in [ ]." * isinstance(_plain(prediction), str)
+        _insist(len(given) == len(wanted), count + hint)
         kinds = sorted({KINDS[type(each)] for each in wanted if each is not None}) or ["None"]
-        for odd in (each for each in given if each is not None and KINDS[type(each)] not in kinds):
-            _insist(False, f"{name}: {' or '.join(kinds)} is asked for, here is {odd!r}.")
+        for each in given:
+            fits = each is None or (KINDS[type(each)] in kinds and each != "None")
+            hint = " Write it without quotes." * (each in ("None", "True", "False"))
+            _insist(fits, f"{name}: {' or '.join(kinds)} is asked for, here is {each!r}.{hint}")
         pairs = enumerate(zip(given, wanted, strict=True), start=1)
         wrong = [str(n) for n, pair in pairs if not _equal(*pair)]
         part = f"it is not {prediction!r}"
@@ -128,10 +133,11 @@ def _told(name: str) -> Iterator[None]:
     except AssertionError as error:
         print(f"✗ {error}")
     except Exception as error:  # from the student's own code, whatever it is
-        words = format_exception_only(error)[0].splitlines()[0][:MOST_TEXT]
+        words = type(error).__name__
         with contextlib.suppress(Exception):  # `str(error)` may raise in turn
-            hint = explain(error)
-            words = f"{words.rstrip('.')}. {hint.fix}" if hint else words
+            words, hint = first_line(error), explain(error)
+            asked = "Does the rule `return`? " * words.endswith("but returned 1 instead.")
+            words = f"{words.rstrip('.')}. {asked}{hint.fix}" if hint else words
         print(f"✗ {name}: {words}")
     else:
         print(f"✓ {name}")
@@ -258,6 +264,8 @@ class _Answer:
     def gradients(self, upstream: Any) -> list[Any]:
         """The gradient of each argument; an upstream of None means ones."""
         each = [1] * len(self.outputs) if upstream is None else _list(upstream)
+        count = f"{self.at} has {counted(len(self.outputs), 'part')}, and should have {len(each)}."
+        _insist(len(self.outputs) == len(each), count)
         seeds = [
             tf.cast(tf.broadcast_to(tf.constant(u), y.shape), y.dtype)
             for y, u in zip(self.outputs, each, strict=True)
@@ -286,12 +294,10 @@ def _sound(f: Any, *args: Any, **options: Any) -> bool:
     The message is that of the first error, with its hint. An exercise decides itself whether a rule
     may be a surrogate, so that is no advice.
     """
-    from .checking.checker import check
-
-    report = check(f, *args, **options)
+    report = checker.check(f, *args, **options)
     for each in report.findings:  # errors come first
         hint = each.hint.partition("If ")[0] if "surrogate=True" in each.hint else each.hint
-        said = f"{_name(f)}: {each.rule}: {each.message} {hint}"
+        said = f"{_name(f)}: {each.rule}: {each.message.rstrip('.')}. {hint}"
         _insist(each.level != "error", said.rstrip())
     return report.judged
 
@@ -306,7 +312,7 @@ def _holds_custom(f: Any, args: Sequence[Any]) -> bool:
 def _same(place: str, got: Any, wanted: Any, like: Any = None) -> None:
     """Raise an AssertionError unless shapes, dtypes and numbers agree."""
     parts, each = _list(got), _list(wanted)
-    count = f"{place} has {len(parts)} parts, and should have {len(each)}."
+    count = f"{place} has {counted(len(parts), 'part')}, and should have {len(each)}."
     _insist(len(parts) == len(each), count)
     for part, want in zip(parts, each, strict=True):
         numbers = f"{place} is {style.array(part)}, and should be {style.array(want)}."

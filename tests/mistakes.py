@@ -1,5 +1,7 @@
 """Programs that raise an error of TensorFlow or Keras, and words of the hint that each gets."""
 
+import math
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -396,6 +398,10 @@ def numpy_in_a_graph():
     tf.function(lambda x: tf.constant(np.sin(x.numpy())))(ONE)
 
 
+def math_in_a_graph():
+    tf.function(lambda x: tf.constant(math.sqrt(x)))(ONE)
+
+
 def numpy_function_in_a_graph():
     tf.function(lambda x: np.asarray(x))(ONE)
 
@@ -490,6 +496,7 @@ REAL = {
     ),
     "19 rule, taped": (lambda: a_rule_as_an_argument(gradient), "close over it"),
     "20": (numpy_in_a_graph, "numpy_function"),
+    "20 math": (math_in_a_graph, "`tf.sqrt`, not `math.sqrt`"),
     "20 asarray": (numpy_function_in_a_graph, "numpy_function"),
     "20 layer": (numpy_in_a_layer, "numpy_function"),
     "21": (lambda: gradient(lambda x: double_in_float64(x * 3.0), ONE), "double"),

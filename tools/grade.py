@@ -18,13 +18,18 @@ judge.py grades one hand-in. Here it is mapped over the class by dask.distribute
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
 import hashlib
+import io
+import itertools
 import json
 import logging
 import os
+import re
 import sys
 import time
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -43,6 +48,9 @@ AHEAD = 4
 
 COLUMNS = ["student", "exercise", "points", "of", "noticed"]
 """Those of marks.csv."""
+
+NO_FOLDER = "Not graded: there is no folder"
+"""How the reason begins for a student who has no folder for the exercise."""
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """First characters that make a spreadsheet compute a text."""
@@ -68,8 +76,8 @@ class Course:
                 self.failed[student] = "Not graded: the folder's name is not UTF-8. Rename it."
             elif not student.startswith("."):
                 self.failed[student] = (
-                    f"Not graded: there is no folder submitted/{student}/{name}. If the notebook "
-                    "lies elsewhere, put it there."
+                    f"{NO_FOLDER} submitted/{student}/{name}. If the notebook lies elsewhere, put "
+                    "it there."
                 )
         if not self.folders:
             sys.exit(
@@ -124,10 +132,14 @@ class Course:
         path = self.root / "marks.csv"
         others = [row for row in _read(path) if row["exercise"] != self.name]
         ordered = sorted([*others, *rows], key=lambda row: str(row["exercise"]))
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore")
+        columns = dict.fromkeys([*COLUMNS, *(name for row in others for name in row)])
+        unfinished = path.with_name(path.name + ".part")
+        # With a mark of UTF-8 at its beginning, or Excel would show other letters for "ü".
+        with unfinished.open("w", newline="", encoding="utf-8-sig") as file:
+            writer = csv.DictWriter(file, columns)
             writer.writeheader()
             writer.writerows({key: _cell(value) for key, value in row.items()} for row in ordered)
+        unfinished.replace(path)
         return rows
 
 
@@ -220,12 +232,39 @@ class Bar:
 
 
 def _read(path: Path) -> list[dict[str, str]]:
-    """The rows of marks.csv; none if there is no such file, or one of other columns."""
+    """The rows of marks.csv, also as a spreadsheet has saved it; none if there is no such file.
+
+    A file that cannot be understood is kept beside under another name, and nothing is read.
+    """
     if not path.exists():
         return []
-    with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
-        reader = csv.DictReader(file)
-        return list(reader) if {*COLUMNS} <= {*(reader.fieldnames or ())} else []
+    data = path.read_bytes()
+    for code in ("utf-16" if data[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig", "cp1252"):
+        with contextlib.suppress(UnicodeDecodeError):
+            text = re.sub(r"\Asep=.\r?\n", "", data.decode(code))
+            break
+    else:
+        text = ""
+    for delimiter in ",;\t":
+        reader = csv.DictReader(io.StringIO(text, ""), delimiter=delimiter)
+        if {*COLUMNS} <= {*(reader.fieldnames or ())}:
+            rows = [{key: row[key] or "" for key in row if key} for row in reader]
+            return [row for row in rows if any(row.values())]
+    if data.strip():
+        kept_as = next(p for p in _spare(path) if not p.exists())
+        path.rename(kept_as)
+        print(
+            f"{path} cannot be understood: it has no columns {', '.join(COLUMNS)}. It is kept as "
+            f"{kept_as.name}, and a new one was begun.",
+            file=sys.stderr,
+        )
+    return []
+
+
+def _spare(path: Path) -> Iterator[Path]:
+    """Names under which a file may be kept: marks.csv.bak, marks.csv.bak2, ..."""
+    yield path.with_name(f"{path.name}.bak")
+    yield from (path.with_name(f"{path.name}.bak{number}") for number in itertools.count(2))
 
 
 def _cell(value: Any) -> Any:
@@ -273,10 +312,14 @@ def main() -> None:
         cluster.close()
     if given.gradebook:
         gradebook.export(given.course, given.exercise)
+    without = [row["student"] for row in rows if row["noticed"].startswith(NO_FOLDER)]
     for row in rows:
-        if row["noticed"]:
+        if row["noticed"] and row["student"] not in without:
             points = f"{row['points']} of {row['of']}. " if row["of"] else ""
             print(f"{row['student']}: {points}{row['noticed']}")
+    if without:
+        where = f"submitted/STUDENT/{given.exercise}"
+        print(f"{NO_FOLDER} {where} of {len(without)}: {', '.join(without)}.")
     print(f"{sum(bool(row['of']) for row in rows)} graded. Marks: {given.course / 'marks.csv'}")
 
 

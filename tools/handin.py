@@ -17,6 +17,7 @@ import re
 import stat
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,44 @@ MOST_SOURCE = 10**6
 """The most characters in all cells of a notebook: an exercise has fewer than 10,000."""
 
 KERNEL = "python3"
+
+UTF_16 = "text in UTF-16, as some editors save it: save it as UTF-8"
+BEGINNINGS = {
+    b"%PDF": "a PDF",
+    b"PK\x03\x04": "a zip file, or a document of a word processor",
+    b"\x1f\x8b": "a compressed file",
+    b"Rar!": "a compressed file",
+    b"7z\xbc\xaf": "a compressed file",
+    b"\x89PNG": "a picture",
+    b"\xff\xd8\xff": "a picture",
+    b"<": "a web page",
+    **dict.fromkeys((b"\xff\xfe", b"\xfe\xff", b"{\x00", b"\x00{"), UTF_16),
+}
+"""What a file is that begins so, and is handed in as a notebook."""
+
+LOST = {
+    "retyped": (
+        "The answer cell {} had been retyped as a new cell. It was found by what it defines, and "
+        "graded.",
+        "The answer cells {} had been retyped as new cells. They were found by what they define, "
+        "and graded.",
+    ),
+    "elsewhere": (
+        "The answer cell {} is missing. What it defines was found in another cell, and graded.",
+        "The answer cells {} are missing. What they define was found in another cell, and graded.",
+    ),
+    "gone": (
+        "The answer cell {} is missing, so it has no points. If you wrote the answer elsewhere, "
+        "copy it into that cell of a new notebook, and hand in again.",
+        "The answer cells {} are missing, so they have no points. If you wrote the answers "
+        "elsewhere, copy them into these cells of a new notebook, and hand in again.",
+    ),
+    "back": (
+        "The cell {} was deleted, and has been put back.",
+        "The cells {} were deleted, and have been put back.",
+    ),
+}
+"""What is said of cells that a notebook has lost, of one and of several."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +91,9 @@ class Cell:
 
     @property
     def fixed(self) -> set[str]:
-        """The names that a locked cell defines; tests use them as they were given out."""
-        return _defined(self.source) if self.role == "locked" and self.kind == "code" else set()
+        """What a locked cell defines or imports; tests use these names as they were given out."""
+        given = self.role == "locked" and self.kind == "code"
+        return {*_defined(self.source), *_imported(self.source)} if given else set()
 
 
 class UnreadableError(Exception):
@@ -124,12 +164,13 @@ def merge(data: bytes, exercise: tuple[Cell, ...]) -> tuple[list[Cell], list[str
     notices = _kernel(notebook)
     cells, more = _named(notebook["cells"], known)
     cells = [cell if cell.name else prose.get(cell.source, cell) for cell in cells]
-    notices += [*more, *_moved(cells, list(known))]
-    cells, more = _once(cells)
-    notices += more
-    for number, name in enumerate(known):
-        more = _put_back(cells, known[name], list(known)[:number])
-        notices += more
+    moved = _moved(cells, list(known))
+    cells, copies = _once(cells)
+    notices += [*more, *moved, *copies]
+    there = {cell.name for cell in cells}
+    lost = [_put_back(cells, known[name], list(known)[:i]) for i, name in enumerate(known)]
+    notices += _lost([each for each in lost if each[0]], len(known))
+    notices += _below(cells, exercise, there if moved else set())
     return cells, [*notices, *_redefined(cells)]
 
 
@@ -169,7 +210,7 @@ def _parsed(data: bytes) -> dict[str, Any]:
     try:
         notebook = json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
-        raise UnreadableError(f"{why} ({_shown(error)})") from error
+        raise UnreadableError(f"{why} ({_what(data, error)})") from error
     if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
         raise UnreadableError(f"{why} (it has no 'cells'; the format before 4 had none)")
     cells = [_raw(cell) for cell in notebook["cells"][: MOST_CELLS + 1]]
@@ -178,6 +219,17 @@ def _parsed(data: bytes) -> dict[str, Any]:
     if sum(len(source) for _, source, _ in cells) > MOST_SOURCE:
         raise UnreadableError(f"The notebook has more than {MOST_SOURCE} characters of code")
     return {"cells": cells, "metadata": notebook.get("metadata")}
+
+
+def _what(data: bytes, error: Exception) -> str:
+    """What a file is that is no notebook, by its first bytes; else what is wrong with it."""
+    start = data.lstrip()[:8]
+    for beginning, kind in BEGINNINGS.items():
+        if start.startswith(beginning):
+            return f"it is {kind}"
+    if not start:
+        return "it is empty"
+    return "it is no text in UTF-8" if isinstance(error, UnicodeDecodeError) else _shown(error)
 
 
 def _raw(cell: Any) -> tuple[str, str, dict[str, Any]]:
@@ -290,17 +342,14 @@ def _once(cells: list[Cell]) -> tuple[list[Cell], list[str]]:
     ]
 
 
-def _put_back(cells: list[Cell], wanted: Cell, before: list[str]) -> list[str]:
-    """Put a cell of the exercise back if the notebook has lost it; returns the notices."""
+def _put_back(cells: list[Cell], wanted: Cell, before: list[str]) -> tuple[str, str]:
+    """Put a cell of the exercise back if the notebook has lost it; returns a key of `LOST`."""
     name = wanted.name
     if any(cell.name == name for cell in cells):
-        return []
+        return "", name
     if wanted.role == "answer" and (place := _retyped(cells, wanted)) is not None:
         cells[place] = replace(wanted, source=cells[place].source)
-        return [
-            f"The answer cell '{name}' had been retyped as a new cell. It was found by what it "
-            "defines, and graded."
-        ]
+        return "retyped", name
     places = [i for i, cell in enumerate(cells) if cell.name in before]
     names = _defined(wanted.source) if wanted.role == "answer" else set()
     written = {each for cell in _own(cells) for each in _defined(cell.source)}
@@ -308,17 +357,55 @@ def _put_back(cells: list[Cell], wanted: Cell, before: list[str]) -> list[str]:
     # In place of an answer that is in another's cell, an empty one: its `...` would replace it.
     back = replace(wanted, source="") if elsewhere else wanted
     cells.insert(max(places, default=-1) + 1, back)
-    if elsewhere:
+    return ("elsewhere" if elsewhere else "gone" if wanted.role == "answer" else "back"), name
+
+
+def _lost(lost: list[tuple[str, str]], count: int) -> list[str]:
+    """A sentence for each way in which cells were lost; only one if all of `count` are gone."""
+    if len(lost) == count and {kind for kind, _ in lost} == {"gone", "back"}:
         return [
-            f"The answer cell '{name}' is missing. What it defines was found in another cell, and "
-            "graded."
+            "No cell of the exercise is left in the notebook, and no answer was found, so it has "
+            "no points. If you wrote the answers elsewhere, copy them into a new notebook of this "
+            "exercise, and hand in again."
         ]
-    if wanted.role == "answer":
-        return [
-            f"The answer cell '{name}' is missing, so it has no points. If you wrote the answer "
-            "elsewhere, copy it into that cell of a new notebook, and hand in again."
-        ]
-    return [f"The cell '{name}' was deleted, and has been put back."]
+    found = {kind: [name for each, name in lost if each == kind] for kind in LOST}
+    return [
+        words[len(found[kind]) > 1].format(", ".join(f"'{name}'" for name in found[kind]))
+        for kind, words in LOST.items()
+        if found[kind]
+    ]
+
+
+def _below(cells: list[Cell], exercise: tuple[Cell, ...], named: set[str]) -> list[str]:
+    """The notices of answers that stand below their tests, and nowhere above them.
+
+    Args:
+        cells: The cells to run.
+        exercise: The cells of the exercise.
+        named: Cells of the exercise that were handed in, where their order has a notice already.
+    """
+    stubs = {_bare(cell.source) for cell in exercise if cell.role == "answer"}
+    own = [cell for cell in _own(cells) if _bare(cell.source) not in stubs]
+    code = [cell for cell in cells if cell.kind == "code"]
+    graded = [cell for cell in exercise if cell.role in ("answer", "tests")]
+    notices = []
+    for answer, tests in pairwise(graded):
+        names = _defined(answer.source)
+        if answer.role != "answer" or tests.role != "tests" or not names:
+            continue
+        first = next(i for i, cell in enumerate(code) if cell.name == tests.name)
+        found = [i for i, c in enumerate(code) if c in own and names <= _defined(c.source)]
+        if not found or found[0] < first:
+            continue
+        place, what = found[0], ", ".join(sorted(names))
+        if code[place].name not in {answer.name} & named:
+            notices.append(
+                f"An answer for {what} stands in code cell {place + 1}, below its tests "
+                f"('{tests.name}'), and there is none above them. All cells were run from top to "
+                f"bottom, so it has no points. Move it into the answer cell '{answer.name}', and "
+                "hand in again."
+            )
+    return notices
 
 
 def _retyped(cells: list[Cell], wanted: Cell) -> int | None:
@@ -338,9 +425,16 @@ def _own(cells: list[Cell]) -> list[Cell]:
 
 
 def _redefined(cells: list[Cell]) -> list[str]:
-    """The notice of names that locked cells define, and the student's code as well."""
+    """The notice of names that locked cells define or import, and the student's code as well.
+
+    To import the same again is no other definition.
+    """
     fixed = {name for cell in cells for name in cell.fixed}
-    again = fixed & {name for cell in _own(cells) for name in _defined(cell.source)}
+    ours = {pair for cell in cells if cell.fixed for pair in _imported(cell.source).items()}
+    own = [cell.source for cell in _own(cells)]
+    imported = {pair for source in own for pair in _imported(source).items()}
+    again = {name for source in own for name in _defined(source)}
+    again = fixed & (again | {name for name, _ in imported - ours})
     if not again:
         return []
     return [
@@ -349,8 +443,32 @@ def _redefined(cells: list[Cell]) -> list[str]:
     ]
 
 
+def _bare(source: str) -> str:
+    """Code without comments and spaces."""
+    return "".join(re.sub(r"#.*", "", source).split())
+
+
 def _defined(source: str) -> set[str]:
     """The names that a cell defines at its top level. No parser: a hand-in could make one hang."""
     functions = re.findall(r"^(?:async def|def|class) (\w+)", source, re.MULTILINE)
-    lists = re.findall(r"^(\w[\w, ]{0,200})(?::[^=\n]{1,200})?=(?!=)", source, re.MULTILINE)
-    return {*functions, *(name.strip() for names in lists for name in names.split(","))}
+    names = r"^(\w[\w, ]{0,200}(?:=(?!=)[\w, ]{1,200}){0,9})(?::[^=\n]{1,200})?=(?!=)"
+    found = re.findall(names, source, re.MULTILINE)
+    return {*functions, *(name.strip() for each in found for name in re.split("[,=]", each))}
+
+
+def _imported(source: str) -> dict[str, str]:
+    """The names that a cell imports at its top level, each with what it stands for."""
+    found = {}
+    kind = r"^(?:from ([\w.]{1,200}) )?import (?:\(([^()]{1,999})\)|([^\n;(]{1,999}))"
+    source = re.sub(r"#.*", "", source).replace("\\\n", " ")
+    for module, *lists in re.findall(kind, source, re.MULTILINE):
+        for part in "".join(lists).split(","):
+            match part.split():
+                case [what, "as", name]:
+                    found[name] = f"{module}.{what}".strip(".")
+                case [what] if module:
+                    found[what] = f"{module}.{what}"
+                case [what]:
+                    first = what.partition(".")[0]
+                    found[first] = first
+    return found

@@ -123,9 +123,11 @@ class Cells:
 
         import cgviz
         from cgviz import classroom
+        from cgviz.hinting.hints import explain
 
         self.names = {"np": numpy, "tf": tensorflow, "cgviz": cgviz, "classroom": classroom}
         self.answers = classroom.answers
+        self.explain = explain
         signal.signal(signal.SIGALRM, self._stop)
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
@@ -165,10 +167,18 @@ class Cells:
             names = {**self.shell.user_ns, **self.fixed, **self.names}
             exec(compile(probe, "<hidden test>", "exec"), names)
         except BaseException as error:
-            failed = [{"error": described(error)}]
+            failed = [{"error": described(error), "hint": self._hint(error)}]
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
         return [*self.answers, *failed]
+
+    def _hint(self, error: BaseException) -> str:
+        """What to do about an error, as a visible test would say it; "" if that is not known."""
+        try:
+            hint = self.explain(error) if len(str(error)) <= MOST_TEXT else None
+            return hint.fix if hint else ""
+        except BaseException:  # `str(error)` may raise anything, or take too long
+            return ""
 
     def _kept(self, output: Any) -> dict[str, str]:
         """The forms of one output that are safe to show."""

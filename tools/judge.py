@@ -170,14 +170,41 @@ def judged(given: Any, wanted: list[Any], sources: str, reveal: bool = False) ->
         if not isinstance(got, dict):
             return "the tests did not run to their end"
         if isinstance(error := got.get("error"), dict):
-            name = _text(error.get("name"))
-            return f"{'not yet' if name == 'NotYetError' else name}: {_text(error.get('value'))}"
+            return _raised(error, got.get("hint"))
         if why := _wrong(got, want, reveal):
             return why
         # The reports can claim anything, but cannot change the code that was handed in.
         if want.get("custom") and not re.search(r"\bcustom_gradient\b", sources):
             return f"{want['at']}: there is no custom gradient. Keep @tf.custom_gradient"
     return ""
+
+
+def _raised(error: dict[str, Any], hint: Any) -> str:
+    """An error in one line, with what to do about it."""
+    name, told = str(error.get("name")), str(error.get("value"))
+    value = _text(_telling(told))
+    if name == "NotYetError":
+        return f"not yet: {value}"
+    if name == "AssertionError" and value:  # a sentence already: of `cgviz.classroom`, or their own
+        return value
+    words = value if value.startswith(f"{name}:") else f"{_text(name)}: {value}"
+    if words.endswith("but returned 1 instead."):  # which may be the None of a rule without any
+        words += " Does the rule `return`?"
+    end = "" if words.endswith((".", "?", "!")) else "."
+    return f"{words}{end} {_text(hint, 400)}" if hint else words
+
+
+def _telling(message: str) -> str:
+    """The message of an error in a graph, without the files and lines that TensorFlow puts first.
+
+    These are the grader's, too; and only what follows them says what is wrong.
+    """
+    lines = message.splitlines()
+    frames = [number for number, line in enumerate(lines) if line.lstrip().startswith('File "')]
+    if not frames:
+        return message
+    rest = "\n".join(lines[frames[-1] + 1 :])
+    return rest.partition("\n\n")[2] or rest.partition("\n")[2] or lines[0]
 
 
 def _work(cells: Iterable[Cell]) -> list[dict[str, Any]]:
@@ -207,6 +234,10 @@ def _wrong(got: dict[str, Any], want: dict[str, Any], reveal: bool) -> str:
             return ""
         shown = f" It is {_text(got.get('plain'))}, and should be {want['plain']}" * reveal
         words = f"{right} of {count} are right" if count > 1 else "it is wrong"
+        if want.get("at") and count > 1 and isinstance(got.get("plain"), list):
+            pairs = enumerate(zip(got["plain"], want["plain"], strict=False), start=1)
+            off = [str(n) for n, (one, other) in pairs if _right(one, other) < _count(other)]
+            words = f"{want['at']}: {words}; wrong: {', '.join(off)}"
         return (_misfit(got.get("plain"), want["plain"]) or words) + shown
     if want.get("custom") and got.get("custom") is not True:
         return f"{want['at']}: there is no custom gradient. Keep @tf.custom_gradient"
@@ -270,11 +301,21 @@ def _misfit(got: Any, want: Any) -> str:
     """Say that the number of entries is wrong, or the kind of one; "" if neither is."""
     given, wanted = (each if isinstance(each, list) else [each] for each in (got, want))
     if len(given) != len(wanted):
-        return f"entries asked for: {len(wanted)}, given: {len(given)}"
+        text = given and isinstance(given[0], str) and not isinstance(got, list)
+        words = f"entries asked for: {len(wanted)}, given: {len(given)}"
+        return f"{words}. Write a list in [ ]" if text else words
     kinds = {KINDS.get(type(each), "a number") for each in wanted if each is not None}
-    odd = [e for e in given if e is not None and KINDS.get(type(e), "a number") not in kinds]
+    odd = [
+        each
+        for each in given
+        if each == "None" or (each is not None and KINDS.get(type(each), "a number") not in kinds)
+    ]
+    if not odd:
+        return ""
     due = " or ".join(sorted(kinds)) or "None"
-    return f"{due} is asked for, here is {_text(repr(odd[0]))}" if odd else ""
+    quoted = odd[0] in ("None", "True", "False")
+    words = f"{due} is asked for, here is {_text(repr(odd[0]))}"
+    return f"{words}. Write it without quotes" if quoted else words
 
 
 def _count(want: Any) -> int:
@@ -320,10 +361,10 @@ def _capital(words: str) -> str:
     return words[0].upper() + words[1:]
 
 
-def _text(thing: Any) -> str:
-    """Anything that a hand-in reports, as one line cut at 200 characters."""
+def _text(thing: Any, most: int = 200) -> str:
+    """Anything that a hand-in reports, as one line cut at 200 characters, or as many as said."""
     line = " ".join(str(thing).split())
-    return line[:200] + ("..." if len(line) > 200 else "")
+    return line[:most] + ("..." if len(line) > most else "")
 
 
 def _result(

@@ -213,6 +213,11 @@ BOOK: tuple[Hint, ...] = (
         "Use TensorFlow's own functions (`tf.sin`, not `np.sin`). Where NumPy must be, wrap it in "
         "`tf.numpy_function`, in the forward function and in the rule.",
     ),
+    Hint("TypeError", GRAPHS, rule="numpy").says(
+        "must be real number, not (?:Symbolic|Keras)?Tensor",
+        "Python's `math` was given a tensor of a graph, which has no numbers yet.",
+        "Use TensorFlow's own functions: `tf.sqrt`, not `math.sqrt`.",
+    ),
     Hint("InvalidArgumentError TypeError", DEBUGGING, IN_BACKWARD, rule="dtype").says(
         rf"cannot compute (\w+) as input #\d+\(zero-based\) was expected to be an? {_FLOATS} tensor"
         rf" but is an? {_FLOATS} tensor"

@@ -64,7 +64,7 @@ def main() -> None:
             peak = max(peak, memory(running))
             time.sleep(1)
         seconds = time.perf_counter() - began
-        with (folder / "marks.csv").open(encoding="utf-8", newline="") as file:
+        with (folder / "marks.csv").open(encoding="utf-8-sig", newline="") as file:
             given = {row["student"]: float(row["points"]) for row in csv.DictReader(file)}
     wrong = {student: given.get(student) for student in due if given.get(student) != due[student]}
     rate = 60 * students / seconds

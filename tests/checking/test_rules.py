@@ -465,12 +465,16 @@ def test_a_long_message_becomes_one_line():
 
 @pytest.mark.parametrize(
     ("returned", "words"),
-    [(2.0, "float"), (np.ones(2, np.float32), "ndarray")],
+    [
+        (2.0, "of the type float"),
+        (np.ones(2, np.float32), "a NumPy array and no tensor"),
+        (np.float32(2.0), "a NumPy number and no tensor"),
+    ],
 )
 def test_a_gradient_that_is_no_tensor_is_a_finding(returned, words):
     f = tf.custom_gradient(lambda x: (x * x, lambda dy: returned))
     found = next(each for each in cgviz.check(f, [1.0, 2.0]).findings if each.rule == "dtype")
-    wanted = f"`x` is float32, but its gradient is of the type {words}, by the rule of `<lambda>`"
+    wanted = f"`x` is float32, but its gradient is {words}, by the rule of `<lambda>`"
     assert found.message.startswith(wanted)
     assert found.hint == "Return a tensor made of upstream: dy * 2.0, not 2.0."
 

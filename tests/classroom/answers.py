@@ -416,6 +416,11 @@ STYLES = [
     ),
     ("07_non_differentiable", "tuner", "np.log(2.0)", "tf.math.log(2.0)"),
     ("07_non_differentiable", "hits", "(margin), margin.dtype", "(margin), tf.float32"),
+    (
+        *("07_non_differentiable", "hits", "tf.reduce_mean(tf.cast(margin > 0.0, margin.dtype))"),
+        "tf.reduce_mean([tf.cast(margin[i] > 0.0, x.dtype) for i, x in enumerate([margin] * "
+        "margin.shape[0])])",  # which takes no score alone, nor need it
+    ),
     ("08_graphs_and_production", "spread", "tf.shape(x)[0], x.dtype", "tf.shape(x)[0], tf.float32"),
     ("08_graphs_and_production", "outside", "upstream / (3.0 * y**2)", "upstream * y / (3.0 * x)"),
     ("09_debugging", "light", "-2.0 * power / distance**3", "-2.0 * power * distance**-3"),

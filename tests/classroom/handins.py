@@ -87,6 +87,8 @@ for number in range(3, 30):
     + NO_RULE
 )
 
+TAKEN = "Your code defines classroom, np, which a locked cell defines already."
+
 # Each with the points that are due, and a word of what is noticed.
 HOSTILE = {
     "loops": ("while True:\n    pass", 4, "'cube' was stopped after 5 s"),
@@ -132,7 +134,7 @@ HOSTILE = {
     "replaces-names": (
         "import builtins\nbuiltins.zip = lambda *a, **k: []\nnp = None\nclass classroom:\n"
         "    ask = feedback = guessed = print\ncube = abs",
-        *(1, ""),
+        *(1, TAKEN),
     ),
     "replaces-the-shell": (
         "type(get_ipython()).run_cell = lambda self, *a, **k: None" + NO_RULE,
@@ -266,7 +268,7 @@ def class_of_few(source):
     made = {}
     for own, *rest in TOGETHER:
         made[(*own, *(name for name in rest if name))] = together(own, *rest)
-    return made | {(*RIGHT, "tagged", "scripted"): (all_right(source), 9, [])}
+    return made | {(*RIGHT, "tagged", "scripted"): (all_right(source), 9, [TAKEN])}
 
 
 # --- notebooks that are broken ---------------------------------------------------------------

@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import functools
+import io
 import json
 import os
 import signal
@@ -107,7 +108,7 @@ def test_links_and_files_in_place_of_folders_are_named_and_have_no_points(graded
 
 def test_marks_are_a_table_that_a_spreadsheet_opens_and_computes_nothing_of(graded):
     course, rows, *_ = graded
-    with (course / "marks.csv").open(encoding="utf-8", newline="") as file:
+    with (course / "marks.csv").open(encoding="utf-8-sig", newline="") as file:
         read = list(csv.DictReader(file))
     assert {row["student"].lstrip("'") for row in read} == set(rows)
     assert not any(value.startswith("=") for row in read for value in row.values())
@@ -122,8 +123,65 @@ def test_marks_name_the_exercise_and_the_rows_of_other_exercises_stay(graded, tm
     for _ in range(2):
         rows = course.marks()
         kept = (tmp_path / "marks.csv").read_bytes().decode()
-        assert kept.startswith(others)
+        assert kept.startswith(f"\ufeff{others}")
         assert kept.count(f",{UPSTREAM},") == len(rows) == len(course.folders)
+
+
+@pytest.fixture
+def marked(tmp_path):
+    """A course whose one student has 2 of 9 points in the exercise; grading it again writes these.
+
+    Its rows in marks.csv, with those that a table has there before.
+    """
+    (tmp_path / "submitted" / "ada" / UPSTREAM).mkdir(parents=True)
+    course = grade.Course(tmp_path, UPSTREAM)
+    path = course.stored("ada")
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"points": 2, "of": 9, "noticed": []}))
+
+    def write(data):
+        table = tmp_path / "marks.csv"
+        table.write_bytes(data)
+        course.marks()
+        return list(csv.DictReader(table.read_text("utf-8-sig").splitlines()))
+
+    return write
+
+
+BEFORE = {"student": "Müller", "exercise": "01_chain_rule", "points": "3,5", "of": "11"}
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("code", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+def test_rows_that_a_spreadsheet_has_saved_stay_whatever_it_put_between_them(
+    marked, delimiter, code
+):
+    row = BEFORE | {"noticed": "a word; another, too", "mine": "spoke to her"}
+    text = io.StringIO()
+    writer = csv.DictWriter(text, row, delimiter=delimiter)
+    writer.writeheader()
+    writer.writerow(row)
+    kept, added = marked(text.getvalue().encode(code))
+    assert kept == row
+    assert (added["student"], added["points"], added["mine"]) == ("ada", "2", "")
+
+
+def test_a_line_that_names_the_delimiter_is_no_row(marked):
+    table = (
+        "sep=;\r\nstudent;exercise;points;of;noticed\r\nMüller;01_chain_rule;3,5;11;\r\n;;;;\r\n"
+    )
+    assert [row["student"] for row in marked(table.encode())] == ["Müller", "ada"]
+
+
+@pytest.mark.parametrize("table", [b"name,marks\r\nada,3\r\n", b"\x00\x81PK", b"a word"])
+def test_marks_that_cannot_be_understood_are_kept_beside_and_this_is_said(
+    marked, table, tmp_path, capsys
+):
+    for name in ("marks.csv.bak", "marks.csv.bak2"):
+        (row,) = marked(table)
+        assert row["student"] == "ada"
+        assert (tmp_path / name).read_bytes() == table
+        assert f"is kept as {name}, and a new one was begun" in capsys.readouterr().err
 
 
 def test_every_student_has_a_page(graded):
@@ -279,8 +337,11 @@ def test_who_cannot_be_graded_has_a_row_that_says_why_and_does_not_stop_the_othe
         (submitted / name).write_bytes(written(load()))
     monkeypatch.setattr(sys, "argv", ["grade.py", str(tmp_path), UPSTREAM])
     grade.main()
-    assert "1 graded." in capsys.readouterr().out
-    rows = csv.DictReader((tmp_path / "marks.csv").read_text("utf-8").splitlines())
+    said = capsys.readouterr().out
+    assert "1 graded." in said
+    (line,) = [line for line in said.splitlines() if "there is no folder" in line]
+    assert line.endswith(f"no folder submitted/STUDENT/{UPSTREAM} of 2: file.ipynb, flat.")
+    rows = csv.DictReader((tmp_path / "marks.csv").read_text("utf-8-sig").splitlines())
     noticed = {row["student"]: row["noticed"] for row in rows if not row["points"]}
     assert noticed.keys() == {"J\\udcfcrgen", "flat", "file.ipynb"}
     assert "name is not UTF-8" in noticed["J\\udcfcrgen"]

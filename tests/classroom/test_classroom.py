@@ -1,6 +1,7 @@
 """An exercise says at once how far it is, and a grade hangs on more than the case it shows."""
 
 import json
+import math
 import re
 import subprocess
 from pathlib import Path
@@ -204,7 +205,49 @@ def test_whatever_stands_in_place_of_a_function_raises_nothing(capsys, answer):
     assert said(capsys)
 
 
+@tf.custom_gradient
+def without_return(a, b):
+    def grad(upstream):
+        _ = upstream * b, upstream * a
+
+    return a * b, grad
+
+
+def test_a_rule_of_two_inputs_that_returns_nothing_is_asked_whether_it_returns(capsys):
+    feedback(without_return, 2.0, 3.0)
+    assert "but returned 1 instead. Does the rule `return`? Return one gra" in said(capsys)
+
+
+@pytest.mark.parametrize("more", [{"value": [6.0, 1.0]}, {"upstream": [1.0, 2.0]}])
+def test_one_output_in_place_of_two_is_counted_whatever_is_looked_at_first(capsys, more):
+    product = tf.custom_gradient(lambda a, b: (a * b, lambda u: (u * b, u * a)))
+    words = "your answer(2, 3) has 1 part, and should have 2."
+    feedback(product, 2.0, 3.0, **more)
+    assert said(capsys) == f"✗ {words}"
+    with pytest.raises(AssertionError, match=re.escape(words)):
+        ask(product, 2.0, 3.0, upstream=[1.0, 2.0])
+
+
+def test_python_mathematics_in_a_graph_is_told_in_two_sentences(capsys):
+    def root(x):
+        return tf.sqrt(x), lambda upstream: upstream / (2.0 * math.sqrt(x))
+
+    feedback(tf.custom_gradient(root), 4.0)
+    feedback(tf.function(lambda x: x * math.sqrt(x)), 4.0)
+    for line in said(capsys).splitlines():
+        assert "must be real number, not SymbolicTensor. Use TensorFlow's own functions" in line
+        assert "`tf.sqrt`, not `math.sqrt`" in line
+
+
+def test_a_rule_that_returns_a_number_of_numpy_is_told_that_it_is_no_tensor(capsys):
+    feedback(cube_with(lambda x, upstream: np.float32(12.0)), 2.0)
+    assert "is float32, but its gradient is a NumPy number and no tensor" in said(capsys)
+
+
 # --- predictions -----------------------------------------------------------------------------
+
+
+TEXT, COUNT = "a number is asked for, here is", "entries asked for: 3, given:"
 
 
 @pytest.mark.parametrize(
@@ -218,6 +261,11 @@ def test_whatever_stands_in_place_of_a_function_raises_nothing(capsys, answer):
         ([1.0, 2.0], "✗ prediction: entries asked for: 3, given: 2"),
         (["a", [], {}], "✗ prediction: a number is asked for, here is 'a'"),
         ([True, 2.0, None], "✗ prediction: a number is asked for, here is True"),
+        ([1.0, 2.0, "None"], f"✗ prediction: {TEXT} 'None'. Write it without quotes."),
+        ([1.0, "two", None], f"✗ prediction: {TEXT} 'two'."),
+        ({1.0, 2.0}, f"✗ prediction: {COUNT} 1. Write a list in [ ]."),
+        ("1, 2, None", f"✗ prediction: {COUNT} 1. Write a list in [ ]."),
+        (1.0, f"✗ prediction: {COUNT} 1."),
     ],
 )
 def test_a_prediction_is_counted_and_the_answer_not_given_away(capsys, prediction, words):

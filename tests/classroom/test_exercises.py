@@ -292,3 +292,13 @@ def test_a_right_answer_in_another_style_gets_its_ticks_and_all_points(exercise,
 def test_what_is_wrong_costs_the_points_of_its_own_tests_alone(exercise, answer, earned, changes):
     _, reasons = marked(exercise, answer, *changes)
     assert tuple(not reason for reason in reasons) == earned, reasons
+
+
+def test_which_setting_and_which_quality_is_wrong_is_said():
+    fixed = ("tf.round(tones *", "tf.round(12.0 *", ")) / tones)", ")) / 12.0)")
+    _, (value, rule) = marked("07_non_differentiable", "tuner", *fixed)
+    assert value == "tuned(float32 of shape ()) with 5 tones: the value is wrong"
+    assert "with 5 tones: the gradient" in rule
+    far = ("tf.maximum(1.0 - tf.abs(x), 0.0)", "1.0 / (1.0 + x * x)")
+    _, (qualities,) = marked("07_non_differentiable", "switch", *far)
+    assert re.fullmatch(r"qualities: . of 5 are right; wrong: 3.*", qualities)

@@ -290,6 +290,11 @@ def told(**changes):
         ),
         ([{"error": {"name": "NotYetError", "value": "write it"}}], "not yet: write it"),
         ([{"error": {"name": 3}}], "3: None"),
+        (
+            [{"error": {"name": "AssertionError", "value": "f(2) has 1 part, and should have 2."}}],
+            "f(2) has 1 part, and should have 2.",
+        ),
+        ([{"error": {"name": "AssertionError", "value": ""}}], "AssertionError: "),
     ],
 )
 def test_whatever_is_no_right_number_is_wrong_and_said_in_words(given, words):
@@ -339,11 +344,53 @@ def test_a_small_prediction_is_compared_by_its_digits():
         ([True, None, "none"], "a number or a word is asked for, here is True"),
         ([2.0, 0.0, "none"], "1 of 3 are right"),
         ([1.0, None], "entries asked for: 3, given: 2"),
-        ("1", "entries asked for: 3, given: 1"),
+        ("1", "entries asked for: 3, given: 1. Write a list in [ ]"),
     ],
 )
 def test_a_prediction_is_compared_entry_by_entry(given, words):
     assert judge.judged([{"plain": given}], [{"plain": [1.0, None, "none"]}], "") == words
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["None", 2.0], "a number is asked for, here is 'None'. Write it without quotes"),
+        (["two", 2.0], "a number is asked for, here is 'two'"),
+        ("{1, 2}", "entries asked for: 2, given: 1. Write a list in [ ]"),
+        (1.0, "entries asked for: 2, given: 1"),
+        ([], "entries asked for: 2, given: 0"),
+    ],
+)
+def test_how_to_write_a_prediction_is_said_where_its_form_is_wrong(given, words):
+    assert judge.judged([{"plain": given}], [{"plain": [None, 2.0]}], "") == words
+
+
+def test_which_entries_are_wrong_is_said_only_of_a_list_with_a_name():
+    given, wanted = [{"plain": [True, False, True]}], {"plain": [True] * 3}
+    assert judge.judged(given, [wanted], "") == "2 of 3 are right"
+    named = "qualities: 2 of 3 are right; wrong: 2"
+    assert judge.judged(given, [wanted | {"at": "qualities"}], "") == named
+
+
+GRAPH = """in user code:
+
+    File "/box/cgviz/classroom.py", line 196, in None  *
+        lambda *inner: thing(*inner)
+    File "/tmp/cell", line 12, in g
+        y = np.sin(x)
+
+    NotImplementedError: Cannot convert a symbolic tf.Tensor (x:0) to a numpy array.
+"""
+
+
+def test_of_an_error_in_a_graph_the_page_shows_what_it_says_and_what_to_do():
+    error = {"name": "NotImplementedError", "value": GRAPH}
+    told = "NotImplementedError: Cannot convert a symbolic tf.Tensor (x:0) to a numpy array."
+    assert judge.judged([{"error": error}], WANTED, "") == told
+    with_hint = [{"error": error, "hint": "Use `tf.sin`."}]
+    assert judge.judged(with_hint, WANTED, "") == f"{told} Use `tf.sin`."
+    cut = error | {"value": GRAPH.partition("    NotImpl")[0]}
+    assert "/box" not in judge.judged([{"error": cut}], WANTED, "")
 
 
 def test_a_claimed_custom_gradient_must_be_written():
@@ -441,6 +488,10 @@ def reports():
     tests = one("print(given(), calls())", probe)
     takes = one("globals().pop('given')", probe)
     cells = [*[one(NOISE)] * 5, given, replaced, tests, takes, one("while True: pass", probe)]
+    root = "def f(x):\n    return tf.sqrt(x), lambda u: u / (2.0 * math.sqrt(x))"
+    asked = "classroom.ask(tf.custom_gradient(f), 4.0, upstream=1.0, custom=True)"
+    imports = one("import math\nimport tensorflow as tf", fixed=["math", "tf"])
+    cells += [imports, one("class math:\n    sqrt = 3\nimport tensorflow as tf"), one(root, asked)]
     found, ended = box.run(cells, replace(LIMITS, seconds=3))
     assert ended == ""
     return found
@@ -458,6 +509,12 @@ def test_what_a_locked_cell_defines_is_used_in_tests_whatever_the_student_define
     tests, takes = reports[7:9]
     assert tests["stdout"] == "ours ours\n"
     assert tests["answers"] == takes["answers"] == [{"plain": "ours"}]
+
+
+def test_an_error_is_reported_with_what_to_do_and_imports_are_as_they_were(reports):
+    (answer,) = reports[-1]["answers"]
+    assert answer["error"]["value"] == "must be real number, not SymbolicTensor"
+    assert answer["hint"] == "Use TensorFlow's own functions: `tf.sqrt`, not `math.sqrt`."
 
 
 def test_a_function_that_looped_in_the_visible_test_is_not_asked_again(reports):

@@ -1,8 +1,10 @@
 """What students hand in is read within bounds, and each oddity gets a sentence about it."""
 
 import copy
+import io
 import json
 import os
+import zipfile
 
 import nbformat
 import pytest
@@ -190,6 +192,32 @@ def test_what_is_no_notebook_is_said_to_be_none(content):
         merge(content, GIVEN)
 
 
+ZIP = io.BytesIO()
+with zipfile.ZipFile(ZIP, "w") as packed:
+    packed.writestr(NAME, "{}")
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"", "it is empty"),
+        (b" \r\n", "it is empty"),
+        (b"%PDF-1.7\n%\xe4", "it is a PDF"),
+        (ZIP.getvalue(), "it is a zip file, or a document of a word processor"),
+        (b"\n<!DOCTYPE html>", "it is a web page"),
+        *(("{}".encode(code), "it is text in UTF-16") for code in ("utf-16", "utf-16-le")),
+        ("{}".encode("utf-16-be"), "it is text in UTF-16"),
+        (b'{"cells": "\xe4"}', "it is no text in UTF-8"),
+        (b'{"cells": [', "Expecting value"),
+    ],
+)
+def test_of_a_file_that_is_no_notebook_it_is_said_what_it_is(content, what):
+    with pytest.raises(UnreadableError) as found:
+        merge(content, GIVEN)
+    assert f"no notebook that can be read ({what}" in str(found.value)
+    assert "codec" not in str(found.value)
+
+
 def test_a_notebook_of_too_many_cells_or_too_much_code_is_not_run():
     many = {"cells": [{"cell_type": "code", "source": "1"}] * 10**4}
     with pytest.raises(UnreadableError, match="more than 400 cells"):
@@ -220,8 +248,19 @@ def test_tests_and_tags_come_from_the_exercise_and_only_answers_from_the_student
 def test_of_an_empty_notebook_every_cell_is_put_back_in_its_order():
     cells, notices = merged(nbformat.v4.new_notebook())
     assert cells == [cell for cell in GIVEN if cell.name]
-    assert len(notices) == len(names(GIVEN))
-    assert sum("so it has no points" in notice for notice in notices) == 4  # the answers
+    (notice,) = notices
+    assert notice.startswith("No cell of the exercise is left in the notebook")
+
+
+def test_several_cells_that_were_lost_share_a_sentence():
+    notebook = handins.without("downstreams-tests", "logistic", "steps", "steps-tests")
+    assert [notice.partition(",")[0] for notice in merged(notebook)[1]] == [
+        "The answer cells 'logistic'",
+        "The cells 'downstreams-tests'",
+    ]
+    one, other = merged(notebook)[1]
+    assert "'steps' are missing, so they have no points" in one
+    assert "'steps-tests' were deleted, and have been put back." in other
 
 
 @pytest.mark.parametrize(
@@ -245,9 +284,12 @@ def test_what_was_deleted_comes_back_where_it_was(gone, words):
 def test_an_answer_that_was_retyped_is_found_by_what_it_defines(source):
     notebook = handins.without("downstreams")
     source = source.format("prediction = 3.0")
-    notebook.cells += [nbformat.v4.new_code_cell(text) for text in ("prediction = 0.0", source)]
+    place = notebook.cells.index(cell_of(notebook, "downstreams-tests"))
+    typed = [nbformat.v4.new_code_cell(text) for text in ("prediction = 0.0", source)]
+    notebook.cells[place:place] = typed
     assert "'downstreams' had been retyped" in the_notice(notebook)
-    assert merged(notebook)[0][-1].source == source  # of two, the one that counts when it is run
+    cells, _ = merged(notebook)
+    assert cell(cells, "downstreams").source == source  # of two, the one that counts
 
 
 @pytest.mark.parametrize(
@@ -277,7 +319,8 @@ def test_answers_that_share_a_cell_are_found_and_no_stub_replaces_them(place):
     cells, notices = merged(notebook)
     shared = place or "downstreams"  # the first that is missing has the cell
     assert {name for name in handins.MODEL if cell(cells, name).source} == {shared}
-    assert sum("was found in another cell, and graded" in words for words in notices) == 3
+    (found,) = [words for words in notices if "was found in another cell, and graded" in words]
+    assert all(f"'{name}'" in found for name in {*handins.MODEL} - {shared})
     assert not any("missing, so it has no points" in words for words in notices)
 
 
@@ -299,9 +342,34 @@ def test_a_name_of_a_locked_cell_that_the_student_defines_again_is_noticed():
 def test_a_copy_of_a_locked_cell_fixes_its_names_as_early_as_the_cell_itself():
     notebook = diligent()
     notebook.cells.append(copy.deepcopy(cell_of(notebook, "mirror")))
-    assert [one.fixed for one in merged(notebook)[0] if one.fixed] == [
-        {"mirror", "two_mirrors"}
-    ] * 2
+    mirrors = {"mirror", "two_mirrors"}
+    fixed = [one.fixed for one in merged(notebook)[0]]
+    assert fixed.count(mirrors) == 2
+    assert [each for each in fixed if each and each != mirrors] == [
+        {"np", "tf", "cgviz", "classroom"}  # what the first cell imports
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("class cgviz:\n    check = print", "cgviz"),
+        ("np = tf = None", "np, tf"),
+        ("from mine import (\n    classroom,  # a comment, too\n    other,\n)", "classroom"),
+        ("import jax.numpy as np; import tensorflow as tf", "np"),
+        ("import numpy as np\nimport tensorflow as tf\nimport cgviz.moons", ""),
+        ("from cgviz import classroom, moons", ""),
+        ("import cgviz.classroom as classroom  # again", ""),
+        ("def mine():\n    import pandas as np\n    tf = 3", ""),
+        ("np == tf == None", ""),
+    ],
+)
+def test_what_a_locked_cell_imports_is_noticed_where_it_comes_to_mean_something_else(source, names):
+    notebook = diligent()
+    notebook.cells.append(nbformat.v4.new_code_cell(source))
+    words = f"Your code defines {names}, which a locked cell defines already." if names else None
+    said = [notice[: len(words or "")] for notice in merged(notebook)[1]]
+    assert said == [words] * bool(names)
 
 
 def test_a_test_cell_that_was_pasted_above_does_not_count_as_moved():
@@ -342,6 +410,67 @@ def test_an_answer_below_its_tests_is_named_and_a_copy_of_one_above_them_is_not(
     notebook.cells.append(answer)
     assert the_notice(notebook).startswith("Cells were moved: 'cube-tests' is above 'cube'.")
     assert "there 2 times" in the_notice(handins.copied("cube"))
+
+
+BELOW = "An answer for cube stands in code cell {}, below its tests ('cube-tests'), and there is"
+
+
+@pytest.mark.parametrize(
+    "stub",
+    [None, "", "# see below", "@tf.custom_gradient\ndef other(x):\n    return x, lambda u: u"],
+    ids=["untouched", "emptied", "commented", "another name"],
+)
+def test_an_answer_in_a_new_cell_below_its_tests_is_named_with_its_cell(stub):
+    notebook = load()
+    if stub is not None:
+        cell_of(notebook, "cube").source = stub
+    tests = notebook.cells.index(cell_of(notebook, "cube-tests"))
+    notebook.cells.insert(tests + 1, nbformat.v4.new_code_cell(handins.MODEL["cube"]))
+    code = [each.source for each in notebook.cells if each.cell_type == "code"]
+    said = the_notice(notebook)
+    assert said.startswith(BELOW.format(code.index(handins.MODEL["cube"]) + 1))
+    assert "Move it into the answer cell 'cube', and hand in again." in said
+
+
+def test_a_locked_cell_may_stand_between_an_answer_and_its_tests():
+    exercise = "07_non_differentiable"
+    notebook, (given, _) = load(exercise), exercises.cells(SECRET.with_stem(exercise))
+    notebook.cells.append(nbformat.v4.new_code_cell("switch = abs"))
+    _, (notice,) = merge(written(notebook), given)
+    assert notice.startswith("An answer for switch stands in code cell")
+
+
+def test_an_answer_that_was_retyped_or_copied_below_its_tests_is_named_too():
+    retyped, copied = handins.without("cube"), load()
+    retyped.cells.append(nbformat.v4.new_code_cell(handins.MODEL["cube"]))
+    copied.cells.append(copy.deepcopy(cell_of(diligent(), "cube")))
+    for notebook in (retyped, copied):
+        assert any(notice.startswith("An answer for cube stands") for notice in merged(notebook)[1])
+
+
+def test_an_answer_in_a_new_cell_is_named_beside_another_that_was_moved():
+    notebook = diligent()
+    notebook.cells.append(notebook.cells.pop(notebook.cells.index(cell_of(notebook, "cube"))))
+    notebook.cells.append(nbformat.v4.new_code_cell(handins.MODEL["logistic"]))
+    moved, below = merged(notebook)[1]
+    assert moved.startswith("Cells were moved")
+    assert below.startswith("An answer for logistic stands in code cell")
+
+
+@pytest.mark.parametrize("where", ["an answer", "a cell above", "a stub below", "another's cell"])
+def test_an_answer_above_its_tests_may_be_defined_again_below_them(where):
+    notebook = load() if where == "a cell above" else diligent()
+    model = nbformat.v4.new_code_cell(handins.MODEL["cube"])
+    if where == "a cell above":
+        notebook.cells.insert(2, copy.deepcopy(model))
+        cell_of(notebook, "cube").source = ""
+    if where == "another's cell":
+        source = cell_of(notebook, "downstreams")
+        source.source, cell_of(notebook, "cube").source = handins.MODEL["cube"], ""
+    if where == "a stub below":
+        model.source = cell_of(load(), "cube").source
+    notebook.cells.append(model)
+    assert merged(notebook)[1] == []
 
 
 def test_the_notebook_of_another_exercise_is_said_to_be_one():
