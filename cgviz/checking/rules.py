@@ -131,7 +131,7 @@ def _complaints(case: Case, step: CustomStep) -> Iterator[tuple[str, str, str, s
         wanted = given.dtype.name
         kind = gradient.dtype.name if tensor else f"of the type {type(gradient).__name__}"
         if isinstance(gradient, np.ndarray | np.generic):
-            kind = f"a NumPy {'array' if np.ndim(gradient) else 'number'} and no tensor"
+            kind = f"a NumPy {'array' if np.ndim(gradient) else 'number'}, not a tensor"
         if kind != wanted:
             yield (
                 level,

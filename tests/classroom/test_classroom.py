@@ -241,7 +241,7 @@ def test_python_mathematics_in_a_graph_is_told_in_two_sentences(capsys):
 
 def test_a_rule_that_returns_a_number_of_numpy_is_told_that_it_is_no_tensor(capsys):
     feedback(cube_with(lambda x, upstream: np.float32(12.0)), 2.0)
-    assert "is float32, but its gradient is a NumPy number and no tensor" in said(capsys)
+    assert "is float32, but its gradient is a NumPy number, not a tensor" in said(capsys)
 
 
 # --- predictions -----------------------------------------------------------------------------
