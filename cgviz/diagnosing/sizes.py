@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from ..findings import Finding
 from ..graph import Array, Op, Step, Value, ratio, wide_norm
 from ..graph.jacobian import tolerance
 from ..lessons import CHAIN
+from . import numbers
 from .numbers import CANCELS, SIGMOID, SINGLE, cancels, is_bad, is_ordinary, is_zero, single
 from .pass_graph import Cause, PassGraph, at, listed
 
@@ -56,6 +58,7 @@ CANCELLED = Cause("zero", CHAIN, level="note").says(
     "the gradient of {who} is 0 but for rounding: its terms cancel at {at}.", CANCELS
 )
 ALONE = Cause("zero", CHAIN, level="warning").says(f"{CANCELLED.message} {SINGLE}", SIGMOID)
+RULED = replace(numbers.PERHAPS, name="zero", message=CANCELLED.message)
 
 
 def scale(graph: PassGraph) -> list[Finding]:
@@ -99,8 +102,8 @@ def scale(graph: PassGraph) -> list[Finding]:
     learns = sum(map(len, cancelled.values())) < len(ordinary)
     for op, values in cancelled.items():
         known = {"who": listed(map(graph.name, values)), "at": at(op)}
-        cause = ALONE if single(op) else CANCELLED
-        level = cause.level if learns else "error"
+        cause = ALONE if single(op) else RULED if op.kind == "custom" else CANCELLED
+        level = cause.level if learns or cause is RULED else "error"
         found.append(graph.finding(cause, known, op, values, level=level))
     return found
 
