@@ -151,7 +151,7 @@ def underflow(graph: PassGraph) -> list[Finding]:
         shares = [(rounded(step, j), value.dtype) for j, value in enumerate(step.op.inputs)]
         share, dtype = max(shares, default=(0.0, ""))
         if share > UNDERFLOW:
-            known = {"share": style.number(100 * share, 2), "at": at(step.op), "dtype": dtype}
+            known = {"share": style.number(100 * share, 2), "at": at(step.op, True), "dtype": dtype}
             return [graph.finding(ROUNDED, known, step.op, ())]
     return []
 
@@ -338,10 +338,10 @@ class GradientCase(Case):
         graph, op, began = self.graph, self.op, ""
         head = f"the gradient of {listed(map(graph.name, values))} is"
         if self.what == "zero":
-            began = f"it became 0 at {at(op)}. " if op else ""
+            began = f"it became 0 at {at(op, True)}. " if op else ""
         elif op:
             upstream = "" if self.arrived is None else f" and upstream {self['arrived']}"
-            made = made_at(op, self.index, self.value, graph.trace)
+            made = made_at(op, self.index, self.value, graph.trace, True)
             began = f"the first {self.sign} of the backward pass is {made}{upstream}. "
         because = self.cause.words(self)[0]
         what = "exactly 0" if self.what == "zero" else "not finite"
@@ -566,12 +566,12 @@ def number_at(op: Op, a: Array, index: tuple[int, ...], like: Value) -> complex 
         return None
 
 
-def made_at(op: Op, index: tuple[int, ...], like: Value, trace: Trace) -> str:
+def made_at(op: Op, index: tuple[int, ...], like: Value, trace: Trace, back: bool = False) -> str:
     """Where an entry of `like` is made: "made at Log (line 3: ...) at entry [1] from `x` = 0"."""
     found = [(value_name(trace, v), number_at(op, numbers(v), index, like)) for v in op.inputs]
     texts = [f"`{name}` = {style.number(number)}" for name, number in found if number is not None]
     inputs = f" from {' and '.join(texts)}" if texts else ""
-    return f"made at {at(op)}{entry(index)}{inputs}"
+    return f"made at {at(op, back)}{entry(index)}{inputs}"
 
 
 # --- a rule run again ----------------------------------------------------------------------------
