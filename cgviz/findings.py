@@ -16,7 +16,8 @@ from html import escape
 
 from . import style
 from .graph import Op, Source
-from .reading.format import sheet, stylesheet
+from .reading.format import clipped, sheet, stylesheet
+from .recording.source import elsewhere
 
 SIGNS = {  # by `level`, and for the findings of a diagnosis by `what`
     "error": style.Sign("✗", "failed"),
@@ -139,6 +140,13 @@ def code(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
+def line(source: Source | None) -> str:
+    """The learner's own line in brackets, with a space before; empty where it is not known."""
+    text = f": `{clipped(source.text, MOST_TEXT)}`" if source and source.text else ""
+    return f" (line {source.line}{elsewhere(source.file)}{text})" if source else ""
+
+
+MOST_TEXT = 70  # characters of the learner's line, so that it fits beside the words about it
 STYLE = stylesheet(__file__, "findings.css")
 
 

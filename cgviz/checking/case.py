@@ -25,6 +25,7 @@ from ..graph.trace import with_bodies
 from ..recording import api, arguments, tf_hooks
 from ..recording.build import variable_name
 from ..recording.events import CallEvent, PassEvent
+from ..recording.source import elsewhere
 from . import flattened
 from .comparison import apart, wobble
 from .flattened import Flattened, Kept, Leaf, Pulled, largest, largest_beside
@@ -108,8 +109,8 @@ class CustomStep:
     def label(self) -> str:
         """The rule in words: the type of its op, and the line where it is defined."""
         code = getattr(self.event.grad_fn, "__code__", None)
-        line = f" (line {code.co_firstlineno})" if code else ""
-        return f"the rule of `{self.event.type}`{line}"
+        at = f" (line {code.co_firstlineno}{elsewhere(code.co_filename)})" if code else ""
+        return f"the rule of `{self.event.type}`{at}"
 
 
 @dataclass(frozen=True, eq=False)

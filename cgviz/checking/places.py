@@ -80,7 +80,7 @@ def visit(case: Case, rule: str, run: Callable[[Case], Pulled], what: str, hint:
         rule: The rule that is judged.
         run: Computes value and gradients there, for `case.upstream`.
         what: The beginning of the message if `run` raises.
-        hint: What to do, if the exception itself does not tell.
+        hint: What to do if the numbers differ.
     """
     results = case.results
     if rule == "saved" and tf_hooks.is_loaded(case.flat.f):
@@ -94,7 +94,9 @@ def visit(case: Case, rule: str, run: Callable[[Case], Pulled], what: str, hint:
         if results.has(about):
             results.rows[rule] = Row(rule, "fail", f"raises: see {about}")
         else:
-            results.broken(rule, "raises", f"{what} raised {rules.first_line(error)}", mend or hint)
+            numbers = _NUMBERS if isinstance(error, TypeError) else ""
+            mend = mend or (hint if rule == "saved" else numbers)
+            results.broken(rule, "raises", f"{what} raised {rules.said(error)}", mend)
         return
     if case.flat.seeded and not case.draws:
         results.broken(rule, "draws once", *_ONE_DRAW)
@@ -247,11 +249,14 @@ _ONE_DRAW = (
     "f draws numbers with Python or NumPy: a graph draws them once, while it is traced.",
     "Draw them with TensorFlow: tf.random.uniform.",
 )
+_NUMBERS = (
+    "A Python number given to a custom gradient becomes a tensor there, of float32 or int32: close "
+    "over it instead."
+)
 _TRACED = (
     "A graph runs the Python code of f once, while it is traced: state, prints and Python "
-    "conditions stay as they were at that moment. A Python number given to a custom gradient "
-    "becomes a tensor there, of float32 or int32: close over it instead. If the numbers are mere "
-    "rounding, as the norm of a 0 is, check at another point."
+    f"conditions stay as they were at that moment. {_NUMBERS} If the numbers are mere rounding, as "
+    "the norm of a 0 is, check at another point."
 )
 RULES = (
     Rule("mutation", GRAPHS, mutation, "warning"),

@@ -17,13 +17,14 @@ import numpy as np
 import tensorflow as tf
 
 from .. import style
+from ..findings import line
 from ..graph import Array
 from ..graph.dtypes import Dtype
 from ..graph.model import lines_of
 from ..hinting import hints
 from ..lessons import DEBUGGING, INPUTS, STABILITY, UPSTREAM, VARIABLES
 from ..reading.format import clipped
-from ..recording import arguments
+from ..recording import arguments, source
 from ..recording.build import dense, variable_name
 from .case import Case, CustomStep, Results, Rule
 from .comparison import apart
@@ -53,6 +54,20 @@ def first_line(error: BaseException) -> str:
     return type(error).__name__ + (f": {clipped(text[0], LONGEST)}" if text[0] else "")
 
 
+def said(error: BaseException) -> str:
+    """An exception in one line, and the learner's line that raised it, or the rule that it left."""
+    text, graph = first_line(error), getattr(error, "ag_error_metadata", None)
+    stack: Any = [(f.f_code.co_filename, n, f.f_locals) for f, n in walk_tb(error.__traceback__)]
+    if graph:  # AutoGraph ran copies of the learner's lines
+        stack = [(each.filename, each.lineno, {}) for each in reversed(graph.translated_stack)]
+    for file, number, known in reversed(stack):
+        if getattr(event := known.get("event"), "grad_fn", None):  # where a recording runs a rule
+            return f"{text.rstrip('.')}, by {CustomStep(event, (), ()).label}."
+        if source.kind(file) == source.LEARNER:
+            return f"{text.rstrip('.')}{line(source.at_line(file, number))}."
+    return text
+
+
 def more(count: int) -> str:
     """In words, how many other entries are wrong too."""
     return "" if count == 1 else f" (and {count - 1} more)"
@@ -64,7 +79,8 @@ def raised(results: Results, error: Exception) -> None:
     ran = [frame.f_code.co_name for frame, _ in walk_tb(error.__traceback__)]
     own = {("differentiate", "gradient"), ("pull", "gradient")}  # not a tape inside f
     who = "the backward pass of f" if own & {*pairwise(ran)} else "f"
-    results.broken(rule, "raises", f"{who} raised {first_line(error)}", hint)
+    told = f"{who} raised {said(error)}" if ran[-1] != "check_value" else str(error)
+    results.broken(rule, "raises", told, hint)
     if rule != "runs":
         results.skipped("runs", "see below")
 

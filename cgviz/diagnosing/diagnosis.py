@@ -32,6 +32,7 @@ QUESTIONS: tuple[Callable[[PassGraph], list[Finding]], ...] = (
     none.dropped,
     none.find,
     none.beside,
+    sizes.shapes,
     numbers.not_finite,
     numbers.zero,
     numbers.underflow,
@@ -291,7 +292,7 @@ def size(history: History, end: int) -> Iterator[Told]:
         for inner in (PassGraph(trace, p) for p in trace.passes if differentiates(graph.pass_, p)):
             for each in () if inner.first_order else numbers.zero(inner)[:1]:
                 found.setdefault(each.which, []).append((place, each))
-        for each in (*numbers.underflow(graph), *sizes.scale(graph)):
+        for each in (*sizes.shapes(graph), *numbers.underflow(graph), *sizes.scale(graph)):
             own = [s.state[end - 1] for name, s in history.series.items() if name in each.sources]
             # What is exactly 0 at the end is told by `lost`; what else cancels may be a minimum.
             if each.what != "zero" or (each.op and numbers.single(each.op) and "zero" not in own):

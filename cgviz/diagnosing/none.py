@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from ..findings import Finding
+from ..findings import Finding, line
 from ..graph import Op, Pass, Source, Value
 from ..graph.selection import Edge
 from ..graph.trace import walk, with_bodies
 from ..lessons import DEBUGGING, INPUTS, KINKS, NESTED, VARIABLES
-from .pass_graph import MOST_ORIGINS, Cause, PassGraph, around, at, calls, holds, line, listed
+from .pass_graph import MOST_ORIGINS, Cause, PassGraph, around, at, calls, holds, listed
 
 
 def find(graph: PassGraph) -> list[Finding]:
@@ -214,7 +214,7 @@ class Cut:
         where, due = _BLOCKS.get(inside_tape(source), _BLOCKS[""])
         known = {
             "who": f"{who} got None",
-            "here": at(op) if op else "",
+            "here": at(op, self.cause == "the rule returned None") if op else "",
             "call": line(source),
             "rule": line(op.rule if op else None),
             "taken": line(self.line),

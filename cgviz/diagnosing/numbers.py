@@ -151,7 +151,7 @@ def underflow(graph: PassGraph) -> list[Finding]:
         shares = [(rounded(step, j), value.dtype) for j, value in enumerate(step.op.inputs)]
         share, dtype = max(shares, default=(0.0, ""))
         if share > UNDERFLOW:
-            known = {"share": style.number(100 * share, 2), "at": at(step.op), "dtype": dtype}
+            known = {"share": style.number(100 * share, 2), "at": at(step.op, True), "dtype": dtype}
             return [graph.finding(ROUNDED, known, step.op, ())]
     return []
 
@@ -197,6 +197,12 @@ SEED = Cause("seed", UPSTREAM, ops="seed").says(
     "the upstream that the backward pass started with at {name} is {sign}.",
     "Everything downstream is upstream times something. Start with another upstream.",
 )
+PERHAPS = Cause("rule cancels", CHAIN, "custom", lambda c: cancels(c.step, c.j), "warning").says(
+    "It returned 0 for the upstream {upstream} at the input {x}, and not for other upstreams.",
+    "0 is right where the outputs always add up to the same number, as a softmax's do, and the "
+    "upstream is the same for all. Trace with another loss or upstream; `cgviz.check` tells "
+    "whether the rule is right.",
+)
 ZERO = (
     SEED,
     Cause("no path", ops="sum", when=lambda c: not c.graph.contributions(c.value)).says(
@@ -235,7 +241,8 @@ ZERO = (
         "tf.py_function takes numbers out of TensorFlow, so the tape inside it follows nothing.",
         "Use TensorFlow's functions there, or give it a rule with @tf.custom_gradient.",
     ),
-    # The next two are found by running TensorFlow's own rule again for other upstreams.
+    # The next three are found by running the rule again for other upstreams.
+    PERHAPS,
     Cause("cancels", CHAIN, when=lambda c: cancels(c.step, c.j), level="note").says(
         "Its derivative is not 0, but its products with the upstream {upstream} add up to 0.",
         CANCELS,
@@ -331,17 +338,17 @@ class GradientCase(Case):
         graph, op, began = self.graph, self.op, ""
         head = f"the gradient of {listed(map(graph.name, values))} is"
         if self.what == "zero":
-            began = f"it became 0 at {at(op)}. " if op else ""
+            began = f"it became 0 at {at(op, True)}. " if op else ""
         elif op:
             upstream = "" if self.arrived is None else f" and upstream {self['arrived']}"
-            made = made_at(op, self.index, self.value, graph.trace)
+            made = made_at(op, self.index, self.value, graph.trace, True)
             began = f"the first {self.sign} of the backward pass is {made}{upstream}. "
         because = self.cause.words(self)[0]
         what = "exactly 0" if self.what == "zero" else "not finite"
         message = f"{head} {what}: {began}{because}".strip()
         # A network still learns if one parameter has no effect, such as a bias before a softmax.
         learns = any(g is not None and is_ordinary(g) for _, g in graph.gradients)
-        level = self.cause.level if learns else "error"
+        level = self.cause.level if learns or self.cause is PERHAPS else "error"
         known = {"what": self.what, "message": message, "level": level}
         return graph.finding(self.cause, self, op, values, **known)
 
@@ -559,12 +566,12 @@ def number_at(op: Op, a: Array, index: tuple[int, ...], like: Value) -> complex 
         return None
 
 
-def made_at(op: Op, index: tuple[int, ...], like: Value, trace: Trace) -> str:
+def made_at(op: Op, index: tuple[int, ...], like: Value, trace: Trace, back: bool = False) -> str:
     """Where an entry of `like` is made: "made at Log (line 3: ...) at entry [1] from `x` = 0"."""
     found = [(value_name(trace, v), number_at(op, numbers(v), index, like)) for v in op.inputs]
     texts = [f"`{name}` = {style.number(number)}" for name, number in found if number is not None]
     inputs = f" from {' and '.join(texts)}" if texts else ""
-    return f"made at {at(op)}{entry(index)}{inputs}"
+    return f"made at {at(op, back)}{entry(index)}{inputs}"
 
 
 # --- a rule run again ----------------------------------------------------------------------------
@@ -579,13 +586,13 @@ def amplified(step: Step, j: int, largest: float = 1.0) -> Array:
 
 
 def cancels(step: Step, j: int) -> bool:
-    """Whether the terms that one of TensorFlow's rules adds up cancel, except for rounding.
+    """Whether the terms that a rule adds up cancel, except for rounding.
 
     It runs again for the absolute values of upstream, each scaled by a different factor below 1, so
     that nothing cancels and nothing that was 0 becomes larger.
     """
     given = step.downstream[j]
-    if step.op.kind != "op" or given is None:
+    if given is None:
         return False
     terms = rerun(step, j, lambda u: np.abs(u) * unlike(u))
     return terms is not None and wide_norm([given]) < tolerance(given.dtype) * wide_norm([terms])

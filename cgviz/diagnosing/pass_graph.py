@@ -2,7 +2,7 @@
 
 PassGraph   the pass: the names of its values, what reached them, which ops lead to the targets
 Cause       a record of one cause: when it holds, and what to say about it
-at, line    an op, or a line of the learner's code, in words
+at          an op in words
 calls       the calls in the learner's code around a line
 """
 
@@ -19,11 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from ..findings import Finding
+from ..findings import Finding, line
 from ..graph import Array, Op, Pass, Source, Step, Trace, Value, names, readable, wide_norm
 from ..graph.selection import Edge, Selection, select
 from ..lessons import DEBUGGING
-from ..reading.format import clipped
 from ..recording.source import parsed
 
 INSTEAD = (
@@ -171,19 +170,16 @@ class Cause:
 # --- words -------------------------------------------------------------------------------------
 
 
-def at(op: Op) -> str:
-    """An op with the learner's own line: "Round (line 3: `y = tf.round(x)`)"."""
+def at(op: Op, backward: bool = False) -> str:
+    """An op with the learner's own line: "Round (line 3: `y = tf.round(x)`)".
+
+    Backward, the line of a custom op is where its rule is written, not where it is called.
+    """
     if op.kind in ("input", "variable", "constant"):
         return f"`{op.name}`"
-    return (f"`{op.type}`" if op.kind == "custom" else op.type) + line(op.source or op.rule)
-
-
-def line(source: Source | None) -> str:
-    """The learner's own line in brackets, with a space before; empty where it is not known."""
-    if source is None:
-        return ""
-    text = clipped(source.text, MOST_TEXT)
-    return f" (line {source.line}: `{text}`)" if text else f" (line {source.line})"
+    custom = op.kind == "custom"
+    where = op.rule if custom and backward else op.source
+    return (f"`{op.type}`" if custom else op.type) + line(where or op.source or op.rule)
 
 
 def listed(given: Iterable[str]) -> str:
@@ -197,7 +193,6 @@ def listed(given: Iterable[str]) -> str:
 # --- the learner's own text --------------------------------------------------------------------
 
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
-MOST_TEXT = 70  # characters of the learner's line, so that it fits beside the words about it
 
 
 def calls(source: Source | None, pattern: str) -> list[tuple[ast.Call, Source]]:

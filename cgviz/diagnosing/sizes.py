@@ -1,9 +1,10 @@
-"""Gradients whose size changes by powers of ten on their way through a pass."""
+"""Gradients whose size changes by powers of ten on their way, or whose shape is wrong."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -11,7 +12,9 @@ from .. import style
 from ..findings import Finding
 from ..graph import Array, Op, Step, Value, ratio, wide_norm
 from ..graph.jacobian import tolerance
-from ..lessons import CHAIN
+from ..hinting.hints import WRONG_SHAPE
+from ..lessons import CHAIN, INPUTS
+from . import numbers
 from .numbers import CANCELS, SIGMOID, SINGLE, cancels, is_bad, is_ordinary, is_zero, single
 from .pass_graph import Cause, PassGraph, at, listed
 
@@ -56,6 +59,11 @@ CANCELLED = Cause("zero", CHAIN, level="note").says(
     "the gradient of {who} is 0 but for rounding: its terms cancel at {at}.", CANCELS
 )
 ALONE = Cause("zero", CHAIN, level="warning").says(f"{CANCELLED.message} {SINGLE}", SIGMOID)
+RULED = replace(numbers.PERHAPS, name="zero", message=CANCELLED.message)
+
+SHAPE = Cause("shape", INPUTS).says(
+    "{who} has the shape {a}, but its gradient has {b}, by the rule of {rule}.", WRONG_SHAPE
+)
 
 
 def scale(graph: PassGraph) -> list[Finding]:
@@ -98,10 +106,22 @@ def scale(graph: PassGraph) -> list[Finding]:
         found += [_changed(graph, cause, changes)] if changes else []
     learns = sum(map(len, cancelled.values())) < len(ordinary)
     for op, values in cancelled.items():
-        known = {"who": listed(map(graph.name, values)), "at": at(op)}
-        cause = ALONE if single(op) else CANCELLED
-        level = cause.level if learns else "error"
+        known = {"who": listed(map(graph.name, values)), "at": at(op, True)}
+        cause = ALONE if single(op) else RULED if op.kind == "custom" else CANCELLED
+        level = cause.level if learns or cause is RULED else "error"
         found.append(graph.finding(cause, known, op, values, level=level))
+    return found
+
+
+def shapes(graph: PassGraph) -> list[Finding]:
+    """Find gradients that a custom rule returned in another shape than their input has."""
+    found = []
+    for op, step in graph.pass_.step_of.items():
+        for value, given in zip(op.inputs, step.downstream, strict=True):
+            if op.kind == "custom" and given is not None and given.shape != value.shape:
+                a, b = (style.shape(each) or "[]" for each in (value, given))
+                known = {"who": graph.name(value), "a": a, "b": b, "rule": at(op, True)}
+                found.append(graph.finding(SHAPE, known, op, [value], line=op.rule))
     return found
 
 

@@ -97,6 +97,11 @@ _ONE_EACH = (
     "summed over the outputs, or None for one that has none, such as a Python number. An argument "
     "passed by keyword does not count: pass it by position."
 )
+WRONG_SHAPE = (
+    "Are the gradients in the order of the inputs? What was broadcast forward is summed backward: "
+    "tf.reduce_sum over the axes that the input did not have. If nothing was broadcast, look at "
+    "slices and transposes."
+)
 
 BOOK: tuple[Hint, ...] = (
     Hint("TypeError ValueError", VARIABLES, rule="variables").says(
@@ -257,9 +262,9 @@ BOOK: tuple[Hint, ...] = (
         "Call it by its name there, or close over it: `tf.function(lambda x: step(f, x))`.",
     ),
     Hint("AttributeError", INPUTS, rf"\A.*dense_shape\.dtype[\s\S]*{_LIBRARY}indexed_slices").says(
-        "'(?:list|tuple)' object has no attribute 'dtype'",
+        "'(?:list|tuple|TensorShape)' object has no attribute 'dtype'",
         "the shape of this tf.IndexedSlices is made of Python numbers, and a graph needs a tensor.",
-        "Write `dense_shape=tf.shape(x)`.",
+        "Where the tf.IndexedSlices is made, write `dense_shape=tf.shape(x)`.",
     ),
     Hint("ValueError", NESTED).says(
         "Tape is still recording",

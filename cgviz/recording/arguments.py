@@ -69,11 +69,16 @@ def check_value(value: Any, f: Any) -> list[Any]:
     if value is None or not leaves:
         raise TypeError(f"`{title(f)}` returned {value}, no tensor. Does it end in `return`?")
     for each in leaves:
+        if isinstance(each, tf.RaggedTensor | tf.SparseTensor | tf.IndexedSlices):
+            numbers = "flat_values" if isinstance(each, tf.RaggedTensor) else "values"
+            raise TypeError(
+                f"Return its `.{numbers}`: `{title(f)}` must return a tensor, and it returned "
+                f"{_kind(each)}."
+            )
         if not isinstance(each, tf.Tensor | tf.Variable):
             raise TypeError(
                 f"`{title(f)}` must return a tensor, and it returned {_kind(each)}. NumPy and "
-                "Python numbers inside f cut the path of the gradient: keep to tf functions. Of a "
-                "ragged or sparse tensor return what holds its numbers: `.flat_values`, `.values`."
+                "Python numbers inside f cut the path of the gradient: keep to tf functions."
             )
     return [tf.convert_to_tensor(each) for each in leaves]
 

@@ -276,7 +276,7 @@ class Builder:
         code = getattr(function, "__code__", None)
         if code is None:
             return None
-        where = source.at_line(code, code.co_firstlineno)
+        where = source.at_line(code.co_filename, code.co_firstlineno)
         closure: dict[str, Any] = {}
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             with suppress(ValueError):  # a name that the body has not assigned

@@ -83,25 +83,36 @@ def locate(at: Place) -> Source | None:
     return _found(at)[0]
 
 
+def elsewhere(file: str) -> str:
+    """In words, a file other than that of the code that called cgviz: " of ops.py", or "".
+
+    Cells of a notebook are no files of their own; suspects are not to be looked up.
+    """
+    code = place(sys._getframe())[0]
+    named = code and code.co_filename != file and "ipykernel_" not in file
+    named = named and os.path.isfile(file) and not file.startswith(_OWN)
+    return f" of {os.path.basename(file)}" if named else ""
+
+
 def lines(code: CodeType) -> tuple[str, ...]:
     """The source lines of a function, dedented; empty if they are not known."""
     try:  # `inspect.getsourcelines` would search all modules for a notebook cell, twice
-        found = inspect.getblock(_lines(code)[code.co_firstlineno - 1 :])
+        found = inspect.getblock(_lines(code.co_filename)[code.co_firstlineno - 1 :])
     except SyntaxError:  # the file has changed since
         return ()
     return tuple(textwrap.dedent("".join(found)).rstrip().split("\n")) if found else ()
 
 
-def at_line(code: CodeType, line: int) -> Source:
-    """A line of the file that some code is in."""
-    text = "".join(_lines(code)[line - 1 : line])
-    return Source(code.co_filename, line, text.strip())
+def at_line(file: str, line: int) -> Source:
+    """A line of a file."""
+    text = "".join(_lines(file)[line - 1 : line])
+    return Source(file, line, text.strip())
 
 
-def _lines(code: CodeType) -> list[str]:
+def _lines(file: str) -> list[str]:
     """The lines of a file, read again if it was edited."""
-    linecache.checkcache(code.co_filename)
-    return linecache.getlines(code.co_filename)
+    linecache.checkcache(file)
+    return linecache.getlines(file)
 
 
 def assigned_name(at: Place) -> str | None:
@@ -174,8 +185,8 @@ def _expression(
     Equal code objects may come from two files, so the file name is part of the cache's key.
     """
     span = next(islice(code.co_positions(), lasti // 2, None))
-    where = at_line(code, span[0] or code.co_firstlineno)
-    return (where, *_tree("".join(_lines(code))).get(span, (None, None)))
+    where = at_line(filename, span[0] or code.co_firstlineno)
+    return (where, *_tree("".join(_lines(filename))).get(span, (None, None)))
 
 
 @lru_cache(maxsize=64)

@@ -2,6 +2,8 @@
 
 import ast
 import inspect
+import linecache
+import re
 
 import numpy as np
 import pytest
@@ -85,6 +87,52 @@ def test_a_python_number_that_a_graph_makes_a_float32_tensor_is_told():
     (found,) = cgviz.check(lambda x: scale(x, 0.3), np.float64([1.0, 2.0])).findings
     assert (found.rule, "close over it" in found.hint) == ("graph", True)
     assert cgviz.check(lambda x: scale(x, tf.constant(0.3, x.dtype)), np.float64([1.0])).ok
+
+
+def in_a_graph(x, then):
+    return x if tf.executing_eagerly() else then(x)
+
+
+@tf.custom_gradient
+def numpy_in_the_rule(x):
+    def grad(dy):
+        return in_a_graph(dy, lambda dy: dy.numpy())
+
+    return tf.identity(x), grad
+
+
+@pytest.mark.parametrize(
+    ("f", "line", "hint"),
+    [
+        (lambda x: in_a_graph(x, lambda x: x @ x), "x @ x", ""),  # run as a copy
+        (numpy_in_the_rule, "dy.numpy()", "tf.numpy_function"),
+    ],
+    ids=["f", "rule"],
+)
+def test_what_a_graph_raises_is_told_with_its_line_and_no_hint_that_does_not_fit(f, line, hint):
+    (found,) = cgviz.check(f, [1.0, 2.0]).findings
+    number, text = re.search(r" \(line (\d+): `(.*)`\)\.\Z", found.message).groups()
+    assert line in text
+    assert linecache.getline(__file__, int(number)).strip().startswith(text.rstrip("…"))
+    assert hint in found.hint
+    assert not re.search("state, prints|norm of a 0|Python number", found.hint)
+
+
+def test_a_shape_that_a_graph_does_not_take_for_that_of_slices_is_told():
+    table, ids = tf.Variable(tf.ones([4, 2]), name="table"), tf.constant([0, 2, 2])
+
+    @tf.custom_gradient
+    def looked_up(scale):
+        rows = tf.gather(table.read_value(), ids)
+
+        def grad(dy, variables=None):
+            slices = tf.IndexedSlices(dy * scale, ids, table.shape)
+            return tf.reduce_sum(dy * rows, 0), [slices]
+
+        return rows * scale, grad
+
+    (found,) = cgviz.check(looked_up, [1.0, 2.0]).findings
+    assert (found.rule, "dense_shape=tf.shape(x)" in found.hint) == ("graph", True)
 
 
 def test_a_python_function_cannot_be_compiled():

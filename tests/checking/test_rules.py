@@ -1,5 +1,7 @@
 """Each rule that single runs judge, on the smallest case that breaks it."""
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -73,7 +75,33 @@ def test_what_raised_is_f_or_its_backward_pass():
 
     backward = tf.custom_gradient(lambda x: (2.0 * x, refuse))
     for f, who in ((lambda x: refuse(x), "f raised"), (backward, "the backward pass of f raised")):
-        assert cgviz.check(f, 1.0).findings[0].message == f"{who} ValueError: no"
+        message = cgviz.check(f, 1.0).findings[0].message
+        assert re.fullmatch(rf"{who} ValueError: no \(line \d+: `raise ValueError.*`\)\.", message)
+
+
+def test_a_rule_that_returns_too_few_gradients_is_named_with_its_line():
+    def grad(dy):
+        return dy
+
+    product = tf.custom_gradient(lambda x, a: (x * a, grad))
+    (found,) = cgviz.check(lambda x: tf.sin(product(tf.cos(x), 0.3)), 1.0).findings
+    line = grad.__code__.co_firstlineno
+    assert found.rule == "arity"
+    assert found.message.endswith(f"returned 1 instead, by the rule of `<lambda>` (line {line}).")
+
+
+@pytest.mark.parametrize(
+    ("f", "numbers"),
+    [
+        (lambda x: tf.RaggedTensor.from_row_lengths(x, [1, 1]), "`.flat_values`"),
+        (lambda x: tf.sparse.from_dense(tf.reshape(x, [1, 2])), "`.values`"),
+    ],
+)
+def test_of_an_f_that_returns_no_dense_tensor_only_the_tensor_to_return_is_told(f, numbers):
+    (found,) = cgviz.check(f, [1.0, 2.0]).findings
+    assert found.message.startswith(f"Return its {numbers}: `f` must return a tensor")
+    assert not re.search("raised|NumPy", found.message)
+    assert cgviz.check(lambda x: getattr(f(x), numbers[2:-1]), [1.0, 2.0]).ok
 
 
 @pytest.mark.parametrize("factor", [1.0, 2.0, -1.0, 0.0, 1.1, "ignored", "raises"])

@@ -113,3 +113,35 @@ def test_what_a_trace_finds_reads_as_text_and_as_a_page():
     assert "<code>x</code> got None" in page
     assert "x &lt; 3.0" in page
     assert "x < 3.0" not in page
+
+
+MODULE = """
+import tensorflow as tf
+
+@tf.custom_gradient
+def stopped(x):
+    def grad(dy):
+        return 0.0 * dy
+    return 2.0 * x, grad
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "line"), [("ops.py", "line 6 of ops.py"), ("ipykernel_7/1.py", "line 6")]
+)
+def test_a_line_of_another_file_is_given_with_its_file_and_one_of_a_cell_alone(
+    tmp_path, path, line
+):
+    (file := tmp_path / path).parent.mkdir(exist_ok=True)
+    file.write_text(MODULE, encoding="utf-8")
+    exec(compile(MODULE, str(file), "exec"), names := {})
+    stopped, w = names["stopped"], tf.Variable(1.0, name="w")
+
+    def step():
+        with tf.GradientTape() as tape:
+            y = stopped(w)
+        tape.gradient(y, w)
+
+    for diagnosis in (cgviz.trace(stopped, w).diagnose(), cgviz.watch(step, 3).diagnose()):
+        assert f"became 0 at `stopped` ({line}: `def grad(dy):`)" in str(diagnosis)
+    assert f"by the rule of `stopped` ({line})." in str(cgviz.check(stopped, 1.0))

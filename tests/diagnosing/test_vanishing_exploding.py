@@ -178,3 +178,38 @@ def test_the_way_of_the_largest_contribution_is_followed():
     taken = [(each.step.op.name, each.size) for each in sizes.path(onward, x)]
     assert taken == [("large", 4.0), ("y", 2.0)]
     assert sizes.path(onward, y) == []
+
+
+@tf.custom_gradient
+def quantized(x, scale):
+    def grad(dy):
+        return dy, dy * (tf.round(x / scale) - x / scale)  # the sum over x's axes is missing
+
+    return scale * tf.round(x / scale), grad
+
+
+def test_a_gradient_of_another_shape_than_its_input_is_an_error():
+    x = tf.constant([[0.3, -1.2, 0.7]])
+    report = cgviz.trace(lambda x, s: tf.exp(quantized(x, s * 2.0)), x, 0.2).diagnose()
+    (finding,) = report
+    assert (report.ok, finding.what, finding.op.type) == (False, "shape", "quantized")
+    assert "has the shape [], but its gradient has [1×3], by the rule of" in finding.message
+    assert "def grad(dy):" in finding.message
+    assert "tf.reduce_sum over the axes" in finding.hint
+    assert finding.hint == cgviz.check(quantized, x, 0.2).findings[0].hint
+
+
+def test_a_training_that_a_gradient_of_another_shape_ends_is_told_its_rule():
+    x, scale = tf.constant([0.3, -1.2, 0.7]), tf.Variable(0.2, name="scale")
+
+    def step(rate):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(quantized(x, scale) ** 2)
+        gradient = tape.gradient(loss, scale)
+        scale.assign_sub(gradient if rate is None else rate * tf.reduce_sum(gradient))
+
+    with pytest.raises(tf.errors.InvalidArgumentError) as raised:
+        cgviz.watch(lambda: step(None), 3)
+    told = "`scale` has the shape [], but its gradient has [3], by the rule of `quantized`"
+    assert told in "".join(raised.value.__notes__)
+    assert told in str(cgviz.watch(lambda: step(0.0), 3).diagnose())

@@ -419,6 +419,31 @@ def test_a_rule_that_returns_0_is_told_to_look_at_its_own_factor():
     assert "rule" not in only(cgviz.trace(tf.square, 0.0)).hint
 
 
+@tf.custom_gradient
+def softmax_by_hand(z):
+    """A right rule; what it returns for equal upstreams is 0, or a few last bits."""
+    p = tf.nn.softmax(z)
+    return p, lambda dy: p * (dy - tf.reduce_sum(dy * p, -1, keepdims=True))
+
+
+@pytest.mark.parametrize("z", [[[1.0, 2.0, 3.0]], [[1.3, 0.2, -0.7, 2.0]]], ids=["0", "bits"])
+def test_a_right_rule_whose_outputs_add_up_to_1_is_not_blamed_for_the_0_of_their_sum(z):
+    trace = cgviz.trace(softmax_by_hand, z)
+    assert np.abs(trace.gradients[0]).max() < 1e-6
+    finding = only(trace)
+    assert finding.level == "warning"
+    assert "0 is right where the outputs always add up to the same number" in finding.hint
+    assert "multiplies" not in finding.hint
+
+
+def test_a_rule_that_is_0_for_one_upstream_only_is_told_apart_from_one_that_is_always_0():
+    mean_lost = tf.custom_gradient(lambda x: (x * 1.0, lambda dy: dy - tf.reduce_mean(dy)))
+    finding = only(cgviz.trace(mean_lost, [1.0, 2.0]))
+    assert "0 for the upstream [1, 1] at the input [1, 2], and not for other" in finding.message
+    assert "`cgviz.check` tells whether the rule is right" in finding.hint
+    assert not cgviz.check(mean_lost, [1.0, 2.0]).ok
+
+
 def test_without_rules_no_reason_is_made_up(tmp_path):
     path = tmp_path / "trace.json"
     cgviz.trace(lambda x: x * [1.0, -1.0], 2.0).save(path)

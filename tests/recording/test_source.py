@@ -123,7 +123,7 @@ def test_a_statement_over_several_lines_is_where_its_expression_begins(place):
 
 def test_a_rule_is_where_its_first_line_is(place):
     code = place("\n\n@p\ndef rule(dy):\n    return dy", {})[0].co_consts[0]
-    assert source.at_line(code, code.co_firstlineno).line == 3
+    assert source.at_line(code.co_filename, code.co_firstlineno).line == 3
 
 
 def test_code_without_a_file_has_a_line_and_no_text():
