@@ -69,6 +69,7 @@ def value(case: Case) -> None:
         slight, by_leaf = [], {x: by_leaf[x] for x in nothing if x.name not in stopped}
     for leaf, wrong in by_leaf.items():
         _explain(case, found, leaf, wrong)
+    slight = [each for each in slight if leaf_at(judged.leaves, each.input) not in by_leaf]
     told = [rule for rule in ("keywords", "variables", "captured", "none") if results.has(rule)]
     if by_leaf and told:  # not passed, although the other derivatives agree
         results.rows.setdefault("value", Row("value", "fail", f"wrong: see {told[0]}"))
