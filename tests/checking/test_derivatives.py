@@ -597,6 +597,15 @@ def test_a_rule_for_symmetric_matrices_is_told_how_to_check_it(factor):
     assert "symmetric" not in hint(lambda dy, x: dy * tf.cos(x) ** 2, square)
 
 
+def test_a_matrix_that_is_symmetric_up_to_rounding_is_taken_for_a_symmetric_one():
+    square = np.random.default_rng(0).normal(size=(5, 5)).astype(np.float32)
+    square = np.array(tf.constant(square @ square.T + 5.0 * np.eye(5, dtype=np.float32)))
+    square[0, 1] *= 1 + 2e-7
+    assert square[0, 1] != square[1, 0]
+    said = hint(lambda dy, a: dy * tf.linalg.inv(a) * a, square, forward=tf.linalg.logdet)
+    assert "A gradient for symmetric matrices" in said
+
+
 def test_of_one_number_nothing_is_said_to_hold_everywhere():
     said = hint(lambda dy, x: 8.0 * dy * tf.cos(x), 0.3)
     assert said.startswith("Yours is 8 times the true one. ")
