@@ -274,6 +274,10 @@ _FLAT = (
     "If it replaces a 0 on purpose, as a straight-through estimator does, say so with "
     "surrogate=True."
 )
+_NO_LABELS = " If it gets none on purpose, as labels do, close over it: lambda x: f(x, labels)."
+_NOT_TRAINED = (
+    " If it gets none on purpose, as one that moving averages train, make it with trainable=False."
+)
 _GENERAL = (
     "Work the rule out by hand for this entry. Look for the output in place of the input or the "
     "other way round, a missing transpose or conjugate (upstream · tf.math.conj(local)), and a sum "
@@ -305,10 +309,8 @@ def _explain(case: Case, found: Comparison, leaf: Leaf, wrong: Sequence[Mismatch
         refused = why and why.op and why.op.kind == "custom"
         rule = "captured" if captured else "variables" if refused and leaf.variable else "none"
         message, hint = (why.message, why.hint) if why else (f"nothing flows to {leaf.name}.", "")
-        if rule == "none" and refused:
-            hint += (
-                " If it gets none on purpose, as labels do, close over it: lambda x: f(x, labels)."
-            )
+        if refused and not captured:
+            hint += _NO_LABELS if rule == "none" else _NOT_TRAINED
         if nothing and rule != "none":
             results.rows["none"] = Row("none", "fail", f"nothing flows to {leaf.name}: see {rule}")
         reason = f"{'nothing' if nothing else 'not all'} flows to {leaf.name}"

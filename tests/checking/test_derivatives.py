@@ -688,6 +688,28 @@ def test_labels_that_get_none_on_purpose_are_told_to_be_closed_over():
     assert not cgviz.check(lambda p: loss(p, tf.cast(labels, p.dtype)), [1.0, 2.0]).findings
 
 
+def test_a_variable_that_gets_none_on_purpose_is_told_not_to_be_trainable():
+    def quantized(trainable):
+        codes = tf.Variable([[0.1, 0.2], [1.1, 1.3]], name="codes", trainable=trainable)
+
+        @tf.custom_gradient
+        def quantize(z):
+            code = tf.cast(codes, z.dtype)
+            nearest = tf.argmin(tf.reduce_sum((z[:, None] - code) ** 2, -1), -1)
+            return tf.gather(
+                code, nearest
+            ), lambda dy, variables=None: (dy, [None]) if variables else dy
+
+        return quantize
+
+    z = [[0.3, 0.3], [0.9, 1.2]]
+    (found,) = cgviz.check(quantized(True), z, surrogate=True).findings
+    assert "make it with trainable=False" in found.hint
+    assert cgviz.check(quantized(False), z, surrogate=True).ok
+    (told,) = cgviz.trace(quantized(True), z).diagnose()
+    assert told.lesson == found.lesson == "04_variables"
+
+
 def test_stop_gradient_is_named_where_it_blocks():
     report = cgviz.check(lambda x: tf.sin(tf.stop_gradient(x)), 0.5)
     found = next(f for f in report.findings if f.rule == "none")
