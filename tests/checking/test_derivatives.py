@@ -584,6 +584,30 @@ def test_a_missing_transpose_is_named_where_the_numbers_are_in_the_wrong_places(
     assert "is a transpose missing or one too many" in said
 
 
+def test_a_wrong_axis_and_a_missing_conjugate_are_named_only_where_they_may_be_the_cause():
+    x = np.random.default_rng(4).normal(size=(3, 3)).astype(np.float32)
+
+    @tf.custom_gradient
+    def scaled(g):
+        return x * g, lambda dy: tf.reduce_sum(dy * x, axis=1)
+
+    kernel = np.random.default_rng(5).normal(size=6).astype(np.float32)
+
+    @tf.custom_gradient
+    def convolved(x):
+        k = tf.signal.rfft(tf.cast(kernel, tf.float32))
+        turn = lambda x: tf.signal.irfft(tf.signal.rfft(x) * k, [6])  # noqa: E731
+        return turn(x), turn
+
+    axis, conjugate = "a sum over the wrong axis", "a conjugate missing"
+    (found,) = cgviz.check(scaled, [1.0, 2.0, 3.0]).findings
+    assert axis in found.hint and conjugate not in found.hint  # noqa: PT018
+    (found,) = cgviz.check(convolved, kernel[::-1].copy()).findings
+    assert conjugate in found.hint and axis not in found.hint  # noqa: PT018
+    reverse = hint(lambda dy, x: dy * tf.cos(x)[::-1], [0.3, 1.1])
+    assert axis not in reverse and conjugate not in reverse  # noqa: PT018
+
+
 @pytest.mark.parametrize("factor", [1.0, 3.0])
 def test_a_rule_for_symmetric_matrices_is_told_how_to_check_it(factor):
     said = hint(
