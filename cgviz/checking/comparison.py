@@ -95,7 +95,8 @@ class Comparison:
         shortest: The shortest step, relative to the size of each input.
 
     Attributes:
-        mismatches: The entries with a wrong claim, the worst first; at most one of wrong sums.
+        mismatches: The entries with a wrong claim, the worst first. Of wrong sums, at most one
+            where a gradient is claimed, and one where none is.
         bends: Where f has a kink or jumps: the output, the input (-1 if several are moved at once),
             and what f does there.
         judged: How many entries, or sums of them, were judged.
@@ -145,10 +146,13 @@ class Comparison:
         # estimates the sum of the squares of their entries.
         sizes = np.fmax(np.abs(claims), sums.reach)
         sizes = np.sqrt(np.mean(sizes**2, axis=1, keepdims=True))
-        for row, column in self._outside(sums, claims, wobbles, sizes)[:MOST_LOCATED]:
-            upstream = np.eye(1, m, row)[0] if rows is None else rows[row]
-            if self._locate(upstream, directions[column]):
-                break
+        outside = self._outside(sums, claims, wobbles, sizes)
+        for silent in (True, False):  # a leaf without a gradient must not hide the others' errors
+            found = [at for at in outside if (not claims[:, at[1]].any()) is silent]
+            for row, column in found[:MOST_LOCATED]:
+                upstream = np.eye(1, m, row)[0] if rows is None else rows[row]
+                if self._locate(upstream, directions[column]):
+                    break
 
     def _outside(
         self, slopes: Slope, claims: Array, wobbles: Array, sizes: Array

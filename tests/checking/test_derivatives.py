@@ -712,6 +712,18 @@ def test_labels_that_get_none_on_purpose_are_told_to_be_closed_over():
     assert not cgviz.check(lambda p: loss(p, tf.cast(labels, p.dtype)), [1.0, 2.0]).findings
 
 
+@pytest.mark.parametrize("rows", [2, 100])
+def test_labels_that_get_none_on_purpose_hide_no_wrong_gradient_for_the_predictions(rows):
+    @tf.custom_gradient
+    def loss(p, t):  # a factor of 2 is forgotten
+        return tf.reduce_sum((p - t) ** 2, -1), lambda dy: (dy[:, None] * (p - t), None)
+
+    p, t = np.random.default_rng(1).normal(size=(2, rows, 4)).astype(np.float32)
+    found = {each.rule: each for each in cgviz.check(loss, p, t).findings}
+    assert "`t` got None" in found["none"].message
+    assert "/ d p[" in found["value"].message
+
+
 def test_a_variable_that_gets_none_on_purpose_is_told_not_to_be_trainable():
     def quantized(trainable):
         codes = tf.Variable([[0.1, 0.2], [1.1, 1.3]], name="codes", trainable=trainable)
