@@ -545,6 +545,19 @@ def test_a_mask_that_a_rule_lacks_is_named_though_other_derivatives_are_not_0():
     assert "mask" not in hint(lambda dy, x: dy * x, [0.5, 2.0], forward=clip)
 
 
+def test_an_output_that_does_not_depend_on_an_input_is_not_called_flat():
+    @tf.custom_gradient
+    def scaled(x, g):
+        return x * g, lambda dy: (dy * g, tf.reduce_sum(dy * x, axis=1))
+
+    x = np.random.default_rng(6).normal(size=(16, 16)).astype(np.float32)
+    (found,) = cgviz.check(scaled, x, np.linspace(1.0, 2.0, 16, dtype=np.float32)).findings
+    assert "true 0; others may be wrong, too" in found.message
+    assert "mask" not in found.hint
+    straight = hint(lambda dy, x: dy, np.linspace(0.1, 9.2, 300), forward=tf.round)
+    assert straight.startswith("The true derivative is 0 here")
+
+
 def test_upstreams_of_two_outputs_are_named_only_if_there_are_two():
     turned = lambda dy, x: dy * tf.cos(x)[::-1]  # noqa: E731
     assert "two outputs" not in hint(turned, [0.3, 1.1])
@@ -606,6 +619,12 @@ def test_a_wrong_axis_and_a_missing_conjugate_are_named_only_where_they_may_be_t
     assert conjugate in found.hint and axis not in found.hint  # noqa: PT018
     reverse = hint(lambda dy, x: dy * tf.cos(x)[::-1], [0.3, 1.1])
     assert axis not in reverse and conjugate not in reverse  # noqa: PT018
+
+
+def test_a_factor_common_to_many_derivatives_is_named():
+    assert hint(lambda dy, x: 3.0 * dy * tf.cos(x), np.linspace(0.3, 1.1, 300)).startswith(
+        "Yours is 3 times the true one everywhere."
+    )
 
 
 @pytest.mark.parametrize("factor", [1.0, 3.0])
@@ -722,6 +741,7 @@ def test_labels_that_get_none_on_purpose_hide_no_wrong_gradient_for_the_predicti
     found = {each.rule: each for each in cgviz.check(loss, p, t).findings}
     assert "`t` got None" in found["none"].message
     assert "/ d p[" in found["value"].message
+    assert found["value"].hint.startswith("Yours is 0.5 times the true one everywhere.")
 
 
 def test_a_variable_that_gets_none_on_purpose_is_told_not_to_be_trainable():
