@@ -37,6 +37,7 @@ LADDER = 20  # runs of f that one slope usually takes
 MOST_CELLS = 4_000_000  # numbers that all blocks hold at once: some hundred megabytes
 SMALL = 5_000  # up to so many entries the whole Jacobian is kept, for the hints
 SMALL_BESIDE = 1e-5  # of the largest slope for an input: below it digits need not all be right
+NOTHING = 0.01  # of a claim, or of the slopes beside it: a slope below it may be called 0
 # Rows beside a tie. Right rules for the best of several experts needed up to 128: one in 130 lies
 # in the thinnest sector. A rule that is wrong in a third of the sectors passes the first 32, half
 # of them at random, once in 650 times.
@@ -79,6 +80,12 @@ class Mismatch:
         return max(abs(self.low), abs(self.high))
 
     @property
+    def flat(self) -> bool:
+        """Whether the true slope is surely 0, compared with the claim or the slopes beside it."""
+        most = min(10 * self.error, NOTHING * max(abs(self.yours), self.beside) - 10 * self.error)
+        return self.reach == 0 or self.reach <= most
+
+    @property
     def part(self) -> float:
         """`size` relative to the true slope, or to `SMALL_BESIDE` · `beside` if that is larger."""
         true = max(self.reach, SMALL_BESIDE * self.beside)
@@ -95,7 +102,8 @@ class Comparison:
         shortest: The shortest step, relative to the size of each input.
 
     Attributes:
-        mismatches: The entries with a wrong claim, the worst first; at most one of wrong sums.
+        mismatches: The entries with a wrong claim, the worst first. Of wrong sums, at most one
+            where a gradient is claimed, and one where none is.
         bends: Where f has a kink or jumps: the output, the input (-1 if several are moved at once),
             and what f does there.
         judged: How many entries, or sums of them, were judged.
@@ -103,17 +111,18 @@ class Comparison:
         doubt: The largest relative error that a judged slope may have.
         summed: The number of entries in the longest sum.
         blind: An entry that is off by less than this fraction of the mean entry may go unseen.
-        claimed: The whole Jacobian as the rules claim it; None if it is large or judged in sums.
+        factors: For each leaf, by its first index, the one factor that turns the true slopes into
+            the claims; 0 if there is none.
+        claimed: The whole Jacobian as the rules claim it; empty if it is large or judged in sums.
         true: The same Jacobian from the slopes; 0 within their errors. Both are 0 where f jumps.
     """
-
-    claimed: Array | None = None
-    true: Array | None = None
 
     def __init__(self, f: Flattened, dtype: Dtype, most: int = MANY, shortest: float = 0.0) -> None:
         self.f, self.dtype, self.shortest = f, dtype, shortest
         self.mismatches: list[Mismatch] = []
         self.bends: list[tuple[int, int, str]] = []
+        self.factors: dict[int, float] = {}
+        self.claimed = self.true = np.zeros((0, f.x.size))
         self.judged, self.unsure, self.summed, self.blind, self.doubt = 0, 0, 1, 0.0, 0.0
         with np.errstate(all="ignore"):
             self.middle, seconds = timed(lambda: f.forward(f.x), SECONDS / LADDER / (f.x.size + 1))
@@ -137,7 +146,9 @@ class Comparison:
         for bent, words in ((vague, VAGUE), (slopes.kink, "has a kink"), (slopes.jump, "jumps")):
             self.bends += [(i, j if alone else -1, words) for i, j in np.argwhere(bent).tolist()]
         if alone and rows is None:
-            self._note(slopes, claims, self._outside(slopes, claims, wobbles, claims))
+            outside = self._outside(slopes, claims, wobbles, claims)
+            together = self._together(slopes, claims, wobbles, columns)
+            self._note(slopes, claims, outside or together)
             return
         self.summed = int(np.count_nonzero(columns, axis=1).max()) * -(-m // len(claims))
         sums = slopes if rows is None else slopes.summed(rows)
@@ -145,10 +156,15 @@ class Comparison:
         # estimates the sum of the squares of their entries.
         sizes = np.fmax(np.abs(claims), sums.reach)
         sizes = np.sqrt(np.mean(sizes**2, axis=1, keepdims=True))
-        for row, column in self._outside(sums, claims, wobbles, sizes)[:MOST_LOCATED]:
-            upstream = np.eye(1, m, row)[0] if rows is None else rows[row]
-            if self._locate(upstream, directions[column]):
-                break
+        outside = self._outside(sums, claims, wobbles, sizes)
+        together = self._together(sums, claims, wobbles, columns)
+        errors = 5 if outside else 1
+        for silent in (True, False):  # a leaf without a gradient must not hide the others' errors
+            found = [at for at in outside or together if (not claims[:, at[1]].any()) is silent]
+            for row, column in found[:MOST_LOCATED]:
+                upstream = np.eye(1, m, row)[0] if rows is None else rows[row]
+                if self._locate(upstream, directions[column], errors):
+                    break
 
     def _outside(
         self, slopes: Slope, claims: Array, wobbles: Array, sizes: Array
@@ -184,6 +200,35 @@ class Comparison:
         self.unsure = claims.size - self.judged
         outside = np.argwhere(known & (gap > 0)).tolist()
         return sorted(outside, key=lambda at: -gap[*at])
+
+    def _together(
+        self, slopes: Slope, claims: Array, wobbles: Array, columns: Array
+    ) -> list[list[int]]:
+        """Judge the claims for each leaf together, and note the factor that they have in common.
+
+        In 16 bits rounding may hide a factor in each claim by itself. But it moves some slopes up
+        and others down, so together they show it.
+
+        Args:
+            slopes: The true slopes.
+            claims: The claims, of the same shape.
+            wobbles: How far rounding moves the claims.
+            columns: The weights of the inputs, one row for each column of the claims.
+
+        Returns:
+            The indices of the claims that are off in such a leaf, the worst first.
+        """
+        parts = (slopes.value, slopes.error, slopes.high - slopes.low, claims, wobbles)
+        value, error, bent, mine, moved = np.where(np.isfinite(sum(parts)), parts, 0.0)
+        off = mine - value
+        give = self.dtype.wrong * np.abs(value) + error + bent + moved
+        found = np.zeros(claims.shape, bool)
+        for leaf in self.f.leaves:
+            at = np.s_[:, columns[:, leaf.span].any(axis=1)]
+            self.factors[leaf.span.start] = _factor(mine[at], value[at], error[at])
+            common = abs(np.sum((value * off)[at])) > np.sum((np.abs(value) * give)[at])
+            found[at] = self.dtype.coarse and common and (np.abs(off) > give)[at]
+        return sorted(np.argwhere(found).tolist(), key=lambda at: give[*at] - abs(off[*at]))
 
     def _note(self, slopes: Slope, claims: Array, outside: list[list[int]]) -> None:
         """Keep single entries: those with a wrong claim, and all entries of a small Jacobian."""
@@ -262,8 +307,13 @@ class Comparison:
         here = run(x)
         return here, wobble(run, here, x, eps) if eps > dtypes.FLOAT64.eps else np.zeros_like(here)
 
-    def _locate(self, u: Array, direction: Array) -> bool:
+    def _locate(self, u: Array, direction: Array, errors: float) -> bool:
         """Find by halving the entry where upstream u and this direction disagree; note it if wrong.
+
+        Args:
+            u: The upstream.
+            direction: The direction.
+            errors: How many errors of the slope the entry must be off by.
 
         Returns:
             Whether that entry is wrong by itself.
@@ -280,10 +330,21 @@ class Comparison:
         i = _halved(np.flatnonzero(u), lambda part: gap(only(u, part), heading))
         found = self._mismatch(i, j, self.row(i)[j], self._slope(only(self.f.scale, j)))
         # If the entry is not off, it is rounding errors that add up in the sum.
-        off = found.size > self.dtype.told * found.reach + 5 * found.error
+        off = found.size > self.dtype.told * found.reach + errors * found.error
         if off:
             self.mismatches.append(found)
         return off
+
+
+def _factor(mine: Array, right: Array, error: Array) -> float:
+    """The one factor that turns all right numbers into mine, within errors; 0 if there is none."""
+    size = np.sum(right * right)
+    if np.sum(np.abs(right) * error) >= 0.1 * size:
+        return 0.0
+    factor = float(np.sum(mine * right) / size)
+    give = abs(factor) * (1e-2 * np.abs(right) + error) + 1e-6 * np.max(np.abs(right))
+    fits = bool(np.all(np.abs(mine - factor * right) <= give))
+    return factor if fits and abs(factor) > 1e-3 else 0.0
 
 
 def _affordable(seconds: float, most: int) -> int:

@@ -19,7 +19,7 @@ from ..graph.trace import with_bodies
 from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, STABILITY, VARIABLES
 from . import rules
 from .case import Case, Row, Rule
-from .comparison import Comparison, Mismatch, apart, only, stops_early, tied, timed
+from .comparison import NOTHING, Comparison, Mismatch, apart, only, stops_early, tied, timed
 from .differences import VAGUE, Slope, slope
 from .flattened import Leaf, first_derivative, largest, leaf_at
 
@@ -69,6 +69,7 @@ def value(case: Case) -> None:
         slight, by_leaf = [], {x: by_leaf[x] for x in nothing if x.name not in stopped}
     for leaf, wrong in by_leaf.items():
         _explain(case, found, leaf, wrong)
+    slight = [each for each in slight if leaf_at(judged.leaves, each.input) not in by_leaf]
     told = [rule for rule in ("keywords", "variables", "captured", "none") if results.has(rule)]
     if by_leaf and told:  # not passed, although the other derivatives agree
         results.rows.setdefault("value", Row("value", "fail", f"wrong: see {told[0]}"))
@@ -155,13 +156,13 @@ def _agreement(case: Case, found: Comparison) -> str:
     if found.summed > 1:
         agree = f"{found.judged} sums of {found.summed} derivatives agree"
     words = f"{agree} with finite differences in {case.dtype.name}"
-    if found.dtype.wrong > 1e-3:  # in float64 it is too small to matter
+    if found.dtype.wrong > max(1e-3, found.blind):  # in float64 it is too small to matter
         words += f" to {style.number(100 * found.dtype.wrong)} %"
     if found.unsure:
         words += f"; {found.unsure} more are {_blind(case) or 'too uncertain to judge'}"
     if found.blind > found.dtype.wrong:
         part = style.number(100 * found.blind, 2)
-        words += f"; one that is wrong by less than {part} % of their mean could be missed"
+        words += f"; errors below {part} % of their mean could be missed"
     return words
 
 
@@ -273,6 +274,10 @@ _FLAT = (
     "If it replaces a 0 on purpose, as a straight-through estimator does, say so with "
     "surrogate=True."
 )
+_NO_LABELS = " If it gets none on purpose, as labels do, close over it: lambda x: f(x, labels)."
+_NOT_TRAINED = (
+    " If it gets none on purpose, as one that moving averages train, make it with trainable=False."
+)
 _GENERAL = (
     "Work the rule out by hand for this entry. Look for the output in place of the input or the "
     "other way round, a missing transpose or conjugate (upstream · tf.math.conj(local)), and a sum "
@@ -304,10 +309,8 @@ def _explain(case: Case, found: Comparison, leaf: Leaf, wrong: Sequence[Mismatch
         refused = why and why.op and why.op.kind == "custom"
         rule = "captured" if captured else "variables" if refused and leaf.variable else "none"
         message, hint = (why.message, why.hint) if why else (f"nothing flows to {leaf.name}.", "")
-        if rule == "none" and refused:
-            hint += (
-                " If it gets none on purpose, as labels do, close over it: lambda x: f(x, labels)."
-            )
+        if refused and not captured:
+            hint += _NO_LABELS if rule == "none" else _NOT_TRAINED
         if nothing and rule != "none":
             results.rows["none"] = Row("none", "fail", f"nothing flows to {leaf.name}: see {rule}")
         reason = f"{'nothing' if nothing else 'not all'} flows to {leaf.name}"
@@ -328,46 +331,44 @@ def _nothing(case: Case, leaf: Leaf) -> Finding | None:
 
 def _pattern(found: Comparison, case: Case, leaf: Leaf, wrong: Sequence[Mismatch]) -> str:
     """What the wrong numbers look like, as a hint."""
-    if all(each.reach <= 10 * each.error for each in wrong):
+    # Of sums one wrong entry is known: f is flat there if no output moves with that input.
+    still = found.summed == 1 or wrong[0].beside <= NOTHING * abs(wrong[0].yours)
+    if still and all(each.flat for each in wrong):
         return _FLAT
     general = _GENERAL if case.guilty(leaf) else _NO_RULE
     matrix = np.asarray(leaf.source)
-    if matrix.ndim > 1 and matrix.any() and np.array_equal(matrix, matrix.swapaxes(-1, -2)):
+    square = matrix.ndim > 1 and matrix.shape[-1] == matrix.shape[-2]
+    give = 30 * case.given.eps * largest(matrix)  # a product such as a @ a is rounded
+    if square and give and largest(matrix - matrix.swapaxes(-1, -2)) <= give:
         general += _SYMMETRIC
-    if found.claimed is None or found.true is None:
-        return general
     mine, right = found.claimed[:, leaf.span], found.true[:, leaf.span]
     for other in case.judged.leaves:
         yours, theirs = found.claimed[:, other.span], found.true[:, other.span]
         alike = other is not leaf and theirs.shape == mine.shape and theirs.any()
         if alike and _close(mine, theirs) and _close(yours, right):
             return f"This is the gradient of `{other.name}`: are the two swapped in the `return`?"
-    factor = _factor(mine, right)
-    everywhere = " everywhere" if (right != 0).sum() > 1 else ""
-    if factor and style.number(factor, 3) != "1":
+    factor, digits = found.factors[leaf.span.start], 2 if case.dtype.coarse else 3
+    everywhere = " everywhere" if not right.size or (right != 0).sum() > 1 else ""
+    if factor and style.number(factor, digits) != "1":
         why = _ON_PURPOSE if case.guilty(leaf) else general
         sizes = {n for op in case.trace.ops for v in op.outputs for n in (*v.shape, v.size)} - {2}
         mean = "A mean where a sum is meant? " if round(1 / factor, 2) in sizes else ""
         ask = "A wrong sign? " if factor < 0 else mean
-        return f"Yours is {style.number(factor, 3)} times the true one{everywhere}. {ask}{why}"
-    if _close(mine, right):  # except for small numbers beside large ones
+        return f"Yours is {style.number(factor, digits)} times the true one{everywhere}. {ask}{why}"
+    if _close(mine, right):  # except for small numbers beside large ones; or nothing is known
         return general
     moved = _close(np.sort(mine, axis=None), np.sort(right, axis=None))
     if moved and not leaf.source.dtype.is_complex:  # else it may be the conjugate
         swapped = "the upstreams of two outputs swapped, or " if len(case.targets) > 1 else ""
+        values = [v for op in with_bodies(case.trace.ops) for v in op.outputs]
+        turned = any(v.dtype.startswith("complex") for v in values)
+        square = any(len({*v.shape}) < len(v.shape) for v in values)  # else the shape would tell
         return (
             "The numbers are right, in the wrong places: is a transpose missing or one too many, "
+            f"{'a conjugate missing, ' * turned}{'a sum over the wrong axis, ' * square}"
             f"are {swapped}parts stacked in another order?"
         )
     return general
-
-
-def _factor(mine: Array, right: Array) -> float:
-    """The one factor that turns all right numbers into mine; 0 if there is none."""
-    factor = float(np.sum(mine * right) / np.sum(right * right))
-    give = 1e-2 * np.abs(factor * right) + 1e-6 * np.max(np.abs(right))
-    fits = bool(np.all(np.abs(mine - factor * right) <= give))
-    return factor if fits and abs(factor) > 1e-3 else 0.0
 
 
 def _close(one: Array, other: Array) -> bool:
@@ -384,8 +385,18 @@ def _entry(case: Case, wrong: Mismatch) -> str:
 
 
 def _numbers(wrong: Mismatch) -> str:
-    """The claim and the true slope with the digits that are certain; at a kink, both slopes."""
+    """The claim and the true slope with the digits that are certain; at a kink, both slopes.
+
+    With fewer than two such digits the slope has its error beside it: `true 0.05 ± 0.04`.
+    """
     yours = style.number(wrong.yours)
+    if wrong.flat:
+        return f"yours {yours}, true 0"
+    if wrong.error > 0.01 * wrong.reach:
+        half = wrong.error + (wrong.high - wrong.low) / 2
+        digits = -int(np.floor(np.log10(half)))
+        middle, most = (wrong.low + wrong.high) / 2, np.ceil(half * 10.0**digits) / 10.0**digits
+        return f"yours {yours}, true {style.number(round(middle, digits))} ± {style.number(most)}"
     low, high = (_sure(number, wrong.error) for number in (wrong.low, wrong.high))
     if yours == low == high:
         yours, low = (f"{n:.7g}".replace("-", style.MINUS) for n in (wrong.yours, wrong.low))

@@ -50,9 +50,10 @@ class Slope(NamedTuple):
         return np.fmax(np.abs(self.low), np.abs(self.high))
 
     def summed(self, rows: Array) -> Slope:
-        """`low`, `high` and `error` for sums of the entries, one for each row of weights."""
+        """`value`, `low`, `high`, `error` for sums of the entries, one for each row of weights."""
         up, down = np.maximum(rows, 0), np.minimum(rows, 0)
         return self._replace(
+            value=rows @ self.value,
             low=up @ self.low + down @ self.high,
             high=up @ self.high + down @ self.low,
             error=np.abs(rows) @ self.error,

@@ -229,6 +229,8 @@ class Cut:
             "due": due,
         }
         cause = CAUSES[self.cause]
+        if self.cause == "the rule returned None" and value and graph.kind(value) == "variable":
+            cause = replace(cause, lesson=VARIABLES)
         return graph.finding(cause, known, op, sources, what="none", line=self.line)
 
 

@@ -20,6 +20,16 @@ def test_a_constant_with_few_digits_is_an_error_or_told(digits):
     assert "3.14159" in found.message or "3.142" in found.message
 
 
+def test_an_input_whose_gradient_is_wrong_is_not_said_to_have_wrong_last_digits_too():
+    @tf.custom_gradient
+    def normed(x):  # the term of the mean is forgotten: for a small x it hardly matters
+        r = tf.math.rsqrt(tf.reduce_mean(x * x))
+        return x * r, lambda dy: dy * r
+
+    (found,) = cgviz.check(normed, [0.7, -1.3, 1e-3, 2.1]).findings
+    assert found.rule == "value"
+
+
 def softplus(x):
     return tf.math.log(1.0 + tf.exp(x))
 
@@ -535,6 +545,19 @@ def test_a_mask_that_a_rule_lacks_is_named_though_other_derivatives_are_not_0():
     assert "mask" not in hint(lambda dy, x: dy * x, [0.5, 2.0], forward=clip)
 
 
+def test_an_output_that_does_not_depend_on_an_input_is_not_called_flat():
+    @tf.custom_gradient
+    def scaled(x, g):
+        return x * g, lambda dy: (dy * g, tf.reduce_sum(dy * x, axis=1))
+
+    x = np.random.default_rng(6).normal(size=(16, 16)).astype(np.float32)
+    (found,) = cgviz.check(scaled, x, np.linspace(1.0, 2.0, 16, dtype=np.float32)).findings
+    assert "true 0; others may be wrong, too" in found.message
+    assert "mask" not in found.hint
+    straight = hint(lambda dy, x: dy, np.linspace(0.1, 9.2, 300), forward=tf.round)
+    assert straight.startswith("The true derivative is 0 here")
+
+
 def test_upstreams_of_two_outputs_are_named_only_if_there_are_two():
     turned = lambda dy, x: dy * tf.cos(x)[::-1]  # noqa: E731
     assert "two outputs" not in hint(turned, [0.3, 1.1])
@@ -574,6 +597,36 @@ def test_a_missing_transpose_is_named_where_the_numbers_are_in_the_wrong_places(
     assert "is a transpose missing or one too many" in said
 
 
+def test_a_wrong_axis_and_a_missing_conjugate_are_named_only_where_they_may_be_the_cause():
+    x = np.random.default_rng(4).normal(size=(3, 3)).astype(np.float32)
+
+    @tf.custom_gradient
+    def scaled(g):
+        return x * g, lambda dy: tf.reduce_sum(dy * x, axis=1)
+
+    kernel = np.random.default_rng(5).normal(size=6).astype(np.float32)
+
+    @tf.custom_gradient
+    def convolved(x):
+        k = tf.signal.rfft(tf.cast(kernel, tf.float32))
+        turn = lambda x: tf.signal.irfft(tf.signal.rfft(x) * k, [6])  # noqa: E731
+        return turn(x), turn
+
+    axis, conjugate = "a sum over the wrong axis", "a conjugate missing"
+    (found,) = cgviz.check(scaled, [1.0, 2.0, 3.0]).findings
+    assert axis in found.hint and conjugate not in found.hint  # noqa: PT018
+    (found,) = cgviz.check(convolved, kernel[::-1].copy()).findings
+    assert conjugate in found.hint and axis not in found.hint  # noqa: PT018
+    reverse = hint(lambda dy, x: dy * tf.cos(x)[::-1], [0.3, 1.1])
+    assert axis not in reverse and conjugate not in reverse  # noqa: PT018
+
+
+def test_a_factor_common_to_many_derivatives_is_named():
+    assert hint(lambda dy, x: 3.0 * dy * tf.cos(x), np.linspace(0.3, 1.1, 300)).startswith(
+        "Yours is 3 times the true one everywhere."
+    )
+
+
 @pytest.mark.parametrize("factor", [1.0, 3.0])
 def test_a_rule_for_symmetric_matrices_is_told_how_to_check_it(factor):
     said = hint(
@@ -585,6 +638,15 @@ def test_a_rule_for_symmetric_matrices_is_told_how_to_check_it(factor):
     assert "symmetric" not in hint(lambda dy, x: dy * tf.cos(x) ** 2, [0.3, 1.1])
     square = [[2.0, 0.5], [0.1, 1.0]]
     assert "symmetric" not in hint(lambda dy, x: dy * tf.cos(x) ** 2, square)
+
+
+def test_a_matrix_that_is_symmetric_up_to_rounding_is_taken_for_a_symmetric_one():
+    square = np.random.default_rng(0).normal(size=(5, 5)).astype(np.float32)
+    square = np.array(tf.constant(square @ square.T + 5.0 * np.eye(5, dtype=np.float32)))
+    square[0, 1] *= 1 + 2e-7
+    assert square[0, 1] != square[1, 0]
+    said = hint(lambda dy, a: dy * tf.linalg.inv(a) * a, square, forward=tf.linalg.logdet)
+    assert "A gradient for symmetric matrices" in said
 
 
 def test_of_one_number_nothing_is_said_to_hold_everywhere():
@@ -667,6 +729,41 @@ def test_labels_that_get_none_on_purpose_are_told_to_be_closed_over():
     assert "as labels do, close over it: lambda x: f(x, labels)" in found.hint
     labels = tf.constant([3.0, 4.0])
     assert not cgviz.check(lambda p: loss(p, tf.cast(labels, p.dtype)), [1.0, 2.0]).findings
+
+
+@pytest.mark.parametrize("rows", [2, 100])
+def test_labels_that_get_none_on_purpose_hide_no_wrong_gradient_for_the_predictions(rows):
+    @tf.custom_gradient
+    def loss(p, t):  # a factor of 2 is forgotten
+        return tf.reduce_sum((p - t) ** 2, -1), lambda dy: (dy[:, None] * (p - t), None)
+
+    p, t = np.random.default_rng(1).normal(size=(2, rows, 4)).astype(np.float32)
+    found = {each.rule: each for each in cgviz.check(loss, p, t).findings}
+    assert "`t` got None" in found["none"].message
+    assert "/ d p[" in found["value"].message
+    assert found["value"].hint.startswith("Yours is 0.5 times the true one everywhere.")
+
+
+def test_a_variable_that_gets_none_on_purpose_is_told_not_to_be_trainable():
+    def quantized(trainable):
+        codes = tf.Variable([[0.1, 0.2], [1.1, 1.3]], name="codes", trainable=trainable)
+
+        @tf.custom_gradient
+        def quantize(z):
+            code = tf.cast(codes, z.dtype)
+            nearest = tf.argmin(tf.reduce_sum((z[:, None] - code) ** 2, -1), -1)
+            return tf.gather(
+                code, nearest
+            ), lambda dy, variables=None: (dy, [None]) if variables else dy
+
+        return quantize
+
+    z = [[0.3, 0.3], [0.9, 1.2]]
+    (found,) = cgviz.check(quantized(True), z, surrogate=True).findings
+    assert "make it with trainable=False" in found.hint
+    assert cgviz.check(quantized(False), z, surrogate=True).ok
+    (told,) = cgviz.trace(quantized(True), z).diagnose()
+    assert told.lesson == found.lesson == "04_variables"
 
 
 def test_stop_gradient_is_named_where_it_blocks():

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -148,6 +149,10 @@ class Plain:
     @property
     def sizes(self):
         return [self.x.size]
+
+    @property
+    def leaves(self):
+        return [SimpleNamespace(span=slice(0, self.x.size))]
 
     def push(self, direction, x):
         raise NotImplementedError

@@ -56,7 +56,7 @@ def test_what_16_bits_cannot_tell_is_not_judged():
 
 
 def test_how_many_are_too_uncertain_to_judge_is_said():
-    rule = ruled("cube", 2.0)  # the diagonal is wrong, and only the zeros can be judged
+    rule = ruled("cube")  # only the zeros can be judged one by one
     report = cgviz.check(lambda x: rule(tf.cast(x, "bfloat16")), [1.0, 2.0, 3.0], where=())
     value = next(row for row in report.rows if row.rule == "value")
     assert "6 derivatives agree" in value.reason
@@ -135,7 +135,8 @@ def test_how_small_an_error_could_be_missed_is_said():
     report = cgviz.check(lambda x: tf.tanh(tf.cast(x, "float16")), [0.7, -1.3], where=())
     value = next(row for row in report.rows if row.rule == "value")
     assert re.search(
-        r"one that is wrong by less than \d+ % of their mean could be missed", value.reason
+        r"in float16; .*errors below \d+ % of their mean could be missed",
+        value.reason,
     )
 
 
@@ -183,3 +184,43 @@ def test_a_rule_that_is_another_in_a_graph_is_told_in_float16():
     square = tf.custom_gradient(rule)
     report = cgviz.check(lambda x: square(tf.cast(x, "float16")), [1.5, -0.7])
     assert "graph" in {finding.rule for finding in report.findings}
+
+
+@pytest.mark.parametrize(("factor", "ok"), [(1.0, True), (0.7, False)])
+def test_a_factor_that_rounding_hides_in_each_derivative_is_seen_in_all_together(factor, ok):
+    @tf.custom_gradient
+    def product(x, w):
+        x, w = (tf.cast(each, "bfloat16") for each in (x, w))
+
+        def grad(dy):
+            dy = tf.cast(dy, x.dtype)
+            return tf.cast(dy @ tf.transpose(w), "float32") * factor, tf.transpose(x) @ dy
+
+        return tf.cast(x @ w, "float32"), lambda dy: [tf.cast(g, "float32") for g in grad(dy)]
+
+    random = np.random.default_rng(2)
+    args = (random.normal(size=shape).astype(np.float32) for shape in ((4, 3), (3, 5)))
+    report = cgviz.check(product, *args, where=())
+    assert report.ok == ok
+    for finding in report.findings:
+        assert "/ d x[" in finding.message
+        assert finding.hint.startswith("Yours is 0.7 times the true one everywhere.")
+
+
+def test_a_slope_that_rounding_blurs_is_written_with_its_error_and_not_called_0():
+    @tf.custom_gradient
+    def mish(x):  # its slope is 0.0404 at -1.125
+        t = tf.tanh(tf.nn.softplus(x))
+        return x * t, lambda dy: dy * (t + x * (1.0 - t * t))  # the sigmoid is missing
+
+    (found,) = cgviz.check(lambda x: mish(tf.cast(x, "float16")), [-1.125], where=()).findings
+    true, error = re.search(r"true (\S+) ± (\S+), by", found.message).groups()
+    assert abs(float(true) - 0.0404) <= float(error) < 0.1
+    assert not found.hint.startswith("The true derivative is 0 here")
+
+
+def test_a_slope_of_0_is_called_0_in_16_bits_too():
+    straight = tf.custom_gradient(lambda x: (tf.round(x), lambda dy: dy))
+    (found,) = cgviz.check(lambda x: straight(tf.cast(x, "float16")), [0.3, 1.7]).findings
+    assert "yours 1, true 0, by" in found.message
+    assert found.hint.startswith("The true derivative is 0 here")
