@@ -259,7 +259,7 @@ def test_without_its_upstream_a_bias_hears_slopes_that_no_small_factor_shrinks()
     np.testing.assert_allclose(right, np.sum(upstreams * slopes, axis=0), atol=1e-6)
     np.testing.assert_allclose(wrong, np.sum(slopes, axis=0), rtol=1e-5)
     assert (round(float(right[0]), 3), round(float(wrong[0]), 1)) == (-0.057, 162.5)
-    assert min(wrong) > 70.0
+    assert min(wrong) > 71.0
     sizes = np.sum(np.abs(upstreams * slopes), axis=0)  # what is left without cancelling
     assert round(float(sizes[0]), 2) == 0.22
     assert [round(float(x) / 200.0, 2) for x in (min(wrong), max(wrong))] == [0.36, 0.81]
@@ -296,9 +296,7 @@ def test_without_its_upstream_a_layer_moves_once_and_then_stays():
     """What lessons 00 and 02 say of the first layer: one step that is far too large, then none."""
     network = moons.train(moons.Network(forgetful), steps=1).network
     assert np.all(network.b1 < -71.0)
-    weights, biases, _, _ = moons.gradients(moons.Network(forgetful))
-    assert np.max(np.abs(weights)) < 45.0 < 71.0 < np.min(biases), "the weights move less"
-    assert np.min(weights) < 0.0 < np.max(weights)
+    assert np.max(moons.data()[0] @ network.w1 + network.b1) < -55.0
     kept = network.w1.numpy(), network.b1.numpy()
     moons.train(network, steps=299)
     np.testing.assert_array_equal(network.w1, kept[0])
