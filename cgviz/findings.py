@@ -19,6 +19,7 @@ from .graph import Op, Source
 from .reading.format import clipped, sheet, stylesheet
 from .recording.source import elsewhere
 
+MOST_TEXT = 70  # characters of the learner's line, so that it fits beside the words about it
 SIGNS = {  # by `level`, and for the findings of a diagnosis by `what`
     "error": style.Sign("✗", "failed"),
     "warning": style.Sign("!", "warning"),
@@ -146,7 +147,6 @@ def line(source: Source | None) -> str:
     return f" (line {source.line}{elsewhere(source.file)}{text})" if source else ""
 
 
-MOST_TEXT = 70  # characters of the learner's line, so that it fits beside the words about it
 STYLE = stylesheet(__file__, "findings.css")
 
 

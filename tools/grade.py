@@ -245,17 +245,21 @@ def _read(path: Path) -> list[dict[str, str]]:
             break
     else:
         text = ""
+    missing = {*COLUMNS}
     for delimiter in ",;\t":
         reader = csv.DictReader(io.StringIO(text, ""), delimiter=delimiter)
-        if {*COLUMNS} <= {*(reader.fieldnames or ())}:
+        missing = min(missing, {*COLUMNS} - {*(reader.fieldnames or ())}, key=len)
+        if not missing:
             rows = [{key: row[key] or "" for key in row if key} for row in reader]
             return [row for row in rows if any(row.values())]
     if data.strip():
         kept_as = next(p for p in _spare(path) if not p.exists())
         path.rename(kept_as)
+        lacks = [name for name in COLUMNS if name in missing]
+        why = f"it lacks the columns {', '.join(lacks)}" if text else "it is no text in UTF-8"
         print(
-            f"{path} cannot be understood: it has no columns {', '.join(COLUMNS)}. It is kept as "
-            f"{kept_as.name}, and a new one was begun.",
+            f"{path} cannot be understood: {why}. It is kept as {kept_as.name}, and a new one was "
+            "begun.",
             file=sys.stderr,
         )
     return []

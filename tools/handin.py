@@ -15,6 +15,7 @@ import json
 import os
 import re
 import stat
+from codecs import BOM_UTF8
 from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -38,7 +39,7 @@ KERNEL = "python3"
 UTF_16 = "text in UTF-16, as some editors save it: save it as UTF-8"
 BEGINNINGS = {
     b"%PDF": "a PDF",
-    b"PK\x03\x04": "a zip file, or a document of a word processor",
+    b"PK": "a zip file, or a document of a word processor",
     b"\x1f\x8b": "a compressed file",
     b"Rar!": "a compressed file",
     b"7z\xbc\xaf": "a compressed file",
@@ -223,7 +224,7 @@ def _parsed(data: bytes) -> dict[str, Any]:
 
 def _what(data: bytes, error: Exception) -> str:
     """What a file is that is no notebook, by its first bytes; else what is wrong with it."""
-    start = data.lstrip()[:8]
+    start = data.removeprefix(BOM_UTF8).lstrip()[:8]
     for beginning, kind in BEGINNINGS.items():
         if start.startswith(beginning):
             return f"it is {kind}"
@@ -466,6 +467,8 @@ def _imported(source: str) -> dict[str, str]:
             match part.split():
                 case [what, "as", name]:
                     found[name] = f"{module}.{what}".strip(".")
+                case ["*"]:
+                    pass
                 case [what] if module:
                     found[what] = f"{module}.{what}"
                 case [what]:

@@ -218,17 +218,22 @@ class Comparison:
         Returns:
             The indices of the claims that are off in such a leaf, the worst first.
         """
-        parts = (slopes.value, slopes.error, slopes.high - slopes.low, claims, wobbles)
-        value, error, bent, mine, moved = np.where(np.isfinite(sum(parts)), parts, 0.0)
-        off = mine - value
-        give = self.dtype.wrong * np.abs(value) + error + bent + moved
-        found = np.zeros(claims.shape, bool)
+        found: dict[tuple[int, int], float] = {}
         for leaf in self.f.leaves:
-            at = np.s_[:, columns[:, leaf.span].any(axis=1)]
-            self.factors[leaf.span.start] = _factor(mine[at], value[at], error[at])
-            common = abs(np.sum((value * off)[at])) > np.sum((np.abs(value) * give)[at])
-            found[at] = self.dtype.coarse and common and (np.abs(off) > give)[at]
-        return sorted(np.argwhere(found).tolist(), key=lambda at: give[*at] - abs(off[*at]))
+            which = np.flatnonzero(columns[:, leaf.span].any(axis=1))
+            whole = slopes.value, slopes.error, slopes.high - slopes.low, claims, wobbles
+            parts = [part[:, which] for part in whole]
+            known = np.isfinite(sum(parts)) & (parts[2] <= parts[1])  # at a kink no slope is true
+            value, error, bent, mine, moved = (np.where(known, part, 0.0) for part in parts)
+            self.factors[leaf.span.start] = _factor(mine, value, error)
+            if not self.dtype.coarse:
+                continue
+            off, size = mine - value, np.abs(value)
+            give = self.dtype.wrong * size + error + bent + moved
+            if abs(np.sum(value * off)) > np.sum(size * give):
+                beyond = np.abs(off) - give
+                found |= {(i, int(which[j])): beyond[i, j] for i, j in np.argwhere(beyond > 0)}
+        return sorted(map(list, found), key=lambda at: -found[at[0], at[1]])
 
     def _note(self, slopes: Slope, claims: Array, outside: list[list[int]]) -> None:
         """Keep single entries: those with a wrong claim, and all entries of a small Jacobian."""

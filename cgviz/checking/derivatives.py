@@ -392,7 +392,7 @@ def _numbers(wrong: Mismatch) -> str:
     yours = style.number(wrong.yours)
     if wrong.flat:
         return f"yours {yours}, true 0"
-    if wrong.error > 0.01 * wrong.reach:
+    if wrong.high - wrong.low <= 2 * wrong.error and wrong.error > 0.01 * wrong.reach:
         half = wrong.error + (wrong.high - wrong.low) / 2
         digits = -int(np.floor(np.log10(half)))
         middle, most = (wrong.low + wrong.high) / 2, np.ceil(half * 10.0**digits) / 10.0**digits

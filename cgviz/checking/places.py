@@ -80,7 +80,7 @@ def visit(case: Case, rule: str, run: Callable[[Case], Pulled], what: str, hint:
         rule: The rule that is judged.
         run: Computes value and gradients there, for `case.upstream`.
         what: The beginning of the message if `run` raises.
-        hint: What to do if the numbers differ.
+        hint: What to do if the numbers differ; for "saved", also if saving raises.
     """
     results = case.results
     if rule == "saved" and tf_hooks.is_loaded(case.flat.f):
@@ -94,7 +94,7 @@ def visit(case: Case, rule: str, run: Callable[[Case], Pulled], what: str, hint:
         if results.has(about):
             results.rows[rule] = Row(rule, "fail", f"raises: see {about}")
         else:
-            numbers = _NUMBERS if isinstance(error, TypeError) else ""
+            numbers = _NUMBERS if "does not match type" in str(error) else ""
             mend = mend or (hint if rule == "saved" else numbers)
             results.broken(rule, "raises", f"{what} raised {rules.said(error)}", mend)
         return

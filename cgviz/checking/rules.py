@@ -26,6 +26,7 @@ from ..lessons import DEBUGGING, INPUTS, STABILITY, UPSTREAM, VARIABLES
 from ..reading.format import clipped
 from ..recording import arguments, source
 from ..recording.build import dense, variable_name
+from ..recording.events import CallEvent
 from .case import Case, CustomStep, Results, Rule
 from .comparison import apart
 from .flattened import join, largest, largest_beside, ops_of, split, to_vector
@@ -61,7 +62,8 @@ def said(error: BaseException) -> str:
     if graph:  # AutoGraph ran copies of the learner's lines
         stack = [(each.filename, each.lineno, {}) for each in reversed(graph.translated_stack)]
     for file, number, known in reversed(stack):
-        if getattr(event := known.get("event"), "grad_fn", None):  # where a recording runs a rule
+        event = known.get("event")  # where a recording runs a rule
+        if isinstance(event, CallEvent) and event.grad_fn:
             return f"{text.rstrip('.')}, by {CustomStep(event, (), ()).label}."
         if source.kind(file) == source.LEARNER:
             return f"{text.rstrip('.')}{line(source.at_line(file, number))}."
@@ -139,15 +141,12 @@ def _complaints(case: Case, step: CustomStep) -> Iterator[tuple[str, str, str, s
                 f"{b} for {a}",
                 f"{case.argument_name(step, i)} has the shape {a}, but its gradient has {b}, by "
                 f"{step.label}. TensorFlow's tape does not complain.",
-                mend
-                or "Are the gradients in the order of the inputs? What was broadcast forward is "
-                "summed backward: tf.reduce_sum over the axes that the input did not have. If "
-                "nothing was broadcast, look at slices and transposes.",
+                mend or hints.WRONG_SHAPE,
             )
         wanted = given.dtype.name
         kind = gradient.dtype.name if tensor else f"of the type {type(gradient).__name__}"
         if isinstance(gradient, np.ndarray | np.generic):
-            kind = f"a NumPy {'array' if np.ndim(gradient) else 'number'}, not a tensor"
+            kind = f"a NumPy {'array' if np.ndim(gradient) else 'number'}"
         if kind != wanted:
             yield (
                 level,

@@ -128,9 +128,11 @@ def norm(array: Array) -> float:
 
 def wide_norm(arrays: Sequence[Array]) -> float:
     """The L2 norm of all entries, even if their squares overflow or underflow."""
-    with np.errstate(all="ignore"):
-        norms = [np.hypot.reduce(np.abs(wide(a)).reshape(-1)) for a in arrays]
-    return float(np.hypot.reduce(norms))
+    entries = [np.abs(wide(a)) for a in arrays]
+    largest = max((float(a.max(initial=0.0)) for a in entries), default=0.0)
+    if not 0.0 < largest < math.inf:
+        return largest
+    return largest * math.sqrt(sum(float(np.square(a / largest).sum()) for a in entries))
 
 
 def ratio(one: float, other: float) -> float:

@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import gallery
 import numpy as np
@@ -348,11 +349,12 @@ def test_a_check_inside_a_graph_is_refused():
 
 def test_a_function_that_raises_is_a_finding():
     def f(x):
-        raise KeyError("mine")
+        event = SimpleNamespace(grad_fn=len)  # a name that the recording uses, too
+        raise KeyError("mine", event)
 
     report = cgviz.check(f, 1.0)
     assert rules(report) == ["runs"]
-    assert "KeyError: 'mine'" in finding(report, "runs").message
+    assert "KeyError: ('mine'" in finding(report, "runs").message
 
 
 def test_a_value_without_numbers_that_can_be_differentiated_is_a_finding():

@@ -105,9 +105,10 @@ def numpy_in_the_rule(x):
     ("f", "line", "hint"),
     [
         (lambda x: in_a_graph(x, lambda x: x @ x), "x @ x", ""),  # run as a copy
+        (lambda x: in_a_graph(x, lambda x: x * float(f"{x:.2f}")), "{x:.2f}", ""),
         (numpy_in_the_rule, "dy.numpy()", "tf.numpy_function"),
     ],
-    ids=["f", "rule"],
+    ids=["f", "its text", "rule"],
 )
 def test_what_a_graph_raises_is_told_with_its_line_and_no_hint_that_does_not_fit(f, line, hint):
     (found,) = cgviz.check(f, [1.0, 2.0]).findings

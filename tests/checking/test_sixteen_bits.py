@@ -219,6 +219,13 @@ def test_a_slope_that_rounding_blurs_is_written_with_its_error_and_not_called_0(
     assert not found.hint.startswith("The true derivative is 0 here")
 
 
+def test_a_kink_has_both_its_slopes_named_in_16_bits_too():
+    steep = tf.custom_gradient(lambda x: (tf.nn.relu(x), lambda dy: 1.4 * dy))
+    (found,) = cgviz.check(lambda x: steep(tf.cast(x, "bfloat16")), [0.0], where=()).findings
+    assert "true between 0 and 1, by" in found.message
+    assert "times the true one" not in found.hint
+
+
 def test_a_slope_of_0_is_called_0_in_16_bits_too():
     straight = tf.custom_gradient(lambda x: (tf.round(x), lambda dy: dy))
     (found,) = cgviz.check(lambda x: straight(tf.cast(x, "float16")), [0.3, 1.7]).findings

@@ -173,15 +173,23 @@ def test_a_line_that_names_the_delimiter_is_no_row(marked):
     assert [row["student"] for row in marked(table.encode())] == ["Müller", "ada"]
 
 
-@pytest.mark.parametrize("table", [b"name,marks\r\nada,3\r\n", b"\x00\x81PK", b"a word"])
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        (b"student;exercise;points;of\r\nada;01;3;4\r\n", "it lacks the columns noticed."),
+        (b"\x00\x81PK", "it is no text in UTF-8."),
+        (b"a word", "it lacks the columns student, exercise, points, of, noticed."),
+    ],
+)
 def test_marks_that_cannot_be_understood_are_kept_beside_and_this_is_said(
-    marked, table, tmp_path, capsys
+    marked, table, why, tmp_path, capsys
 ):
     for name in ("marks.csv.bak", "marks.csv.bak2"):
         (row,) = marked(table)
         assert row["student"] == "ada"
         assert (tmp_path / name).read_bytes() == table
-        assert f"is kept as {name}, and a new one was begun" in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert f"cannot be understood: {why} It is kept as {name}, and a new one was begun" in said
 
 
 def test_every_student_has_a_page(graded):

@@ -359,6 +359,7 @@ def test_a_copy_of_a_locked_cell_fixes_its_names_as_early_as_the_cell_itself():
         ("import jax.numpy as np; import tensorflow as tf", "np"),
         ("import numpy as np\nimport tensorflow as tf\nimport cgviz.moons", ""),
         ("from cgviz import classroom, moons", ""),
+        ("from numpy import *", ""),
         ("import cgviz.classroom as classroom  # again", ""),
         ("def mine():\n    import pandas as np\n    tf = 3", ""),
         ("np == tf == None", ""),
