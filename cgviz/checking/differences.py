@@ -158,6 +158,8 @@ def _read(values: dict[float, tuple[Array, Array]], middle: Array, eps: float) -
     value = np.select(known, [value, right], left)
     error = np.select(known, [error, right_error], left_error)
     error = np.where(still.all(axis=0), noise[0], error)
+    # Two infinite slopes of opposite signs, as of sqrt(|x|) at 0, cancel in the quotient.
+    error = np.where(np.isinf(right_error) & np.isinf(left_error), np.inf, error)
     apart = np.abs(gap) > 10 * gap_error + 1e-3 * (np.abs(left) + np.abs(right))
     # For a smooth function this bend falls with the step; at a kink it stays.
     bend = np.abs(ahead + behind - 2 * middle) / h

@@ -110,7 +110,14 @@ def test_a_slope_that_rounding_of_a_large_value_hides_is_not_judged():
     assert (row.state, row.reason) == ("skip", "finite differences are too uncertain here")
 
 
-@pytest.mark.parametrize("f", [tf.sqrt, lambda x: tf.sign(x) * tf.abs(x) ** (1 / 3)])
+@pytest.mark.parametrize(
+    "f",
+    [
+        tf.sqrt,
+        lambda x: tf.sign(x) * tf.abs(x) ** (1 / 3),
+        lambda x: tf.sqrt(tf.abs(x)),
+    ],
+)
 def test_a_point_where_nothing_could_be_judged_is_not_called_smooth(f):
     safe = tf.custom_gradient(lambda x: (f(x), lambda dy: 0.0 * dy))
     report = cgviz.check(safe, 0.0, where=())

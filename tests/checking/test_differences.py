@@ -95,10 +95,10 @@ def test_a_jump_has_no_slope(f, x):
     assert np.isinf(found.error[0])
 
 
-@pytest.mark.parametrize("f", [np.sqrt, np.cbrt])
+@pytest.mark.parametrize("f", [np.sqrt, np.cbrt, lambda x: np.sqrt(np.abs(x))])
 def test_an_infinite_slope_is_not_taken_for_a_number(f):
     value, error, _ = at(f, 0.0)
-    assert error > 0.3 * abs(value)
+    assert error > max(0.3 * abs(value), 1e-3)
 
 
 def test_at_the_edge_of_its_domain_the_other_side_is_used():
