@@ -131,14 +131,16 @@ class Course:
             rows.append({**row, "points": result["points"], "of": result["of"], "noticed": noticed})
         path = self.root / "marks.csv"
         others = [row for row in _read(path) if row["exercise"] != self.name]
-        ordered = sorted([*others, *rows], key=lambda row: str(row["exercise"]))
+        # A teacher's own columns of other rows stay as they are: "-1" may be points.
+        new = [{key: _cell(value) for key, value in row.items()} for row in rows]
+        ordered = sorted([*others, *new], key=lambda row: str(row["exercise"]))
         columns = dict.fromkeys([*COLUMNS, *(name for row in others for name in row)])
         unfinished = path.with_name(path.name + ".part")
         # With a mark of UTF-8 at its beginning, or Excel would show other letters for "ü".
         with unfinished.open("w", newline="", encoding="utf-8-sig") as file:
             writer = csv.DictWriter(file, columns)
             writer.writeheader()
-            writer.writerows({key: _cell(value) for key, value in row.items()} for row in ordered)
+            writer.writerows(ordered)
         unfinished.replace(path)
         return rows
 
