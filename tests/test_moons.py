@@ -1121,7 +1121,7 @@ def distances(network, points, low=-2.5, high=2.5, count=1001):
 def test_a_penalty_on_the_steepness_makes_a_ruler_of_the_logit():
     """What lesson 05 says: no circle misses with the penalty, 104 without, most with a 1.
 
-    Without it at least 93 miss, whatever the logit is divided by.
+    Without it more than 80 miss, whatever the logit is divided by.
 
     At lesson 00's rate the ruler is coarser.
     """
@@ -1152,7 +1152,9 @@ def test_a_penalty_on_the_steepness_makes_a_ruler_of_the_logit():
     assert ends == pytest.approx([2.0, 9.7, 5.0, 7.0], abs=0.05)
     missed = {"plain": off(plain), "ruler": off(ruler)}
     assert [(far > 0.1).sum() for far in missed.values()] == [104, 0]
-    assert min((off(plain, rise) > 0.1).sum() for rise in np.arange(3.0, 10.0, 0.5)) == 93
+    claimed = np.abs(plain.network(points)) / np.arange(2.0, 12.0, 0.01)  # a column for each
+    missing = np.abs(claimed - distances(plain.network, points)[:, None]) > 0.1
+    assert missing.sum(axis=0).min() > 80
     told = moons.distances({"plain": plain, "ruler": ruler}, 6.0).alt
     steep = "steepness 2.0 to 9.7", "steepness 5.0 to 7.0"  # as a tape finds it, above
     for (name, far), rise in zip(missed.items(), steep, strict=True):
