@@ -552,11 +552,29 @@ def test_a_network_notices_neither_a_lost_tiny_value_nor_one_wrong_slope():
     np.testing.assert_allclose(runs[0].losses[:35], runs[-1].losses[:35], rtol=1e-5)
     slower = moons.train(moons.Network(sharp(tf.nn.softplus)), rate=2.0).losses
     assert np.diff(runs[-1].losses).max() > 0.04  # the jump that the rate of 4 makes
+    assert 45 < np.diff(runs[-1].losses).argmax() < 55
     assert np.diff(slower).max() < 0.0
     x = tf.constant(-20.0)
     compiled = tf.function(safe, jit_compile=True)
     assert [float(f(x)) for f in (safe, compiled)] == [0.0, 0.0]
     assert float(tf.function(safe)(x)) == pytest.approx(2.06e-9, rel=1e-3)
+
+
+@pytest.mark.parametrize("limit", [17.0, 50.0, 70.0])
+def test_a_softplus_may_return_x_above_any_limit_from_17_to_70(limit):
+    """What lesson 06 says of its limit, 50."""
+
+    def safe(x):
+        return tf.where(x > limit, x, naive(tf.where(x > limit, 0.0, x)))
+
+    def found(f):
+        x = tf.linspace(1.0, 200.0, 20_001)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = f(x)
+        return np.stack([y, tape.gradient(y, x)])
+
+    np.testing.assert_allclose(found(safe), found(tf.nn.softplus), rtol=1e-6)
 
 
 def test_six_functions_are_what_the_summary_of_lesson_06_says():
@@ -606,6 +624,9 @@ def test_weights_that_start_at_0_get_a_gradient_twice_too_large_from_a_wrong_slo
         return tf.maximum(x, 0.0) + tf.math.log1p(tf.exp(-tf.abs(x)))
 
     wrong, right = (moons.Network(sharp(f)) for f in (stable_value, tf.nn.softplus))
+    points = moons.data()[0]
+    for network in (right, moons.train(moons.Network(sharp(tf.nn.softplus)), rate=4.0).network):
+        assert np.all(points @ network.w1 + network.b1)  # never exactly 0
     for network in (wrong, right):
         network.w1.assign(tf.zeros((2, 8)))
         network.b1.assign(tf.zeros(8))
