@@ -250,6 +250,32 @@ def test_where_swapped_gradients_leave_88_percent_the_border_is_the_straight_one
     apart = np.sum(answers != straight_border, axis=(1, 2))
     assert np.flatnonzero(apart > 4).tolist() == [6, 9]
     assert apart.min() >= 1
+    h = points @ network.w1 + network.b1
+    left = np.any(np.asarray(h * tf.exp(-h * h)) != 0.0, axis=(1, 2))
+    assert np.flatnonzero(~left).tolist() == [6, 9]  # no unit adds anything: all have run away
+    assert np.ptp(answers[[6, 9]].astype(int), axis=1).max() == 0
+
+
+def test_by_swapped_gradients_a_large_h_grows_by_a_factor_at_each_step():
+    """What lesson 03 says of the six units that run away: a step is proportional to h."""
+    points, labels = (np.asarray(each, np.float64) for each in moons.data())
+    network = moons.Network(lambda h: swapped(h, tf.exp(-h * h)))
+    six = [1, 2, 4, 5, 6, 7]
+
+    def hidden():
+        return points @ np.asarray(network.w1, np.float64) + np.asarray(network.b1, np.float64)
+
+    shared = points @ points.T + 1.0  # how far a step for one point moves each h
+    for steps, near in ((30, 0.03), (30, 1e-3), (140, 1e-3)):
+        moons.train(network, steps=steps)
+        h, answers = hidden(), np.asarray(network(moons.data()[0]), np.float64)
+        upstream = (1.0 / (1.0 + np.exp(-answers)) - labels) / 200.0 * np.asarray(network.w2)[:, 0]
+        expected = (h - shared @ (upstream * h))[:, six]
+        moons.train(network, steps=1)
+        moved = np.linalg.norm(expected - h[:, six], axis=0)
+        assert np.all(np.linalg.norm(hidden()[:, six] - expected, axis=0) < near * moved)
+        grown = np.abs(hidden()).max(axis=0) / np.abs(h).max(axis=0)
+        assert steps < 100 or np.all((grown[six] > 1.04) & (grown[six] < 1.12))
 
 
 def test_wrong_updates_of_the_hidden_layer_cause_the_rise_of_the_loss_of_lesson_03():
