@@ -353,3 +353,19 @@ def test_there_is_a_row_for_each_pitfall():
 @pytest.mark.usefixtures("forks")
 def test_a_pitfall_is_covered_as_the_table_says(proof):
     proof()
+
+
+def test_a_layer_that_hands_on_its_weight_itself_learns_in_fit_and_fails_outside():
+    """What lesson 04 says of a Keras weight that is passed without `.value`."""
+    times = tf.custom_gradient(
+        lambda x, w: (x * w, lambda dy: (dy * w, tf.reduce_sum(dy * x, axis=0)))
+    )
+    layer = mistakes.Scale(times)
+    model = mistakes.keras.Sequential([mistakes.keras.Input((3,)), layer])
+    model.compile(mistakes.keras.optimizers.SGD(0.5), "mse")
+    x = np.ones((4, 3), np.float32)
+    model.fit(x, 2.0 * x, verbose=0)
+    # The mean of (w - 2)² over three columns has the slope 2 (1 - 2) / 3 in each.
+    np.testing.assert_allclose(layer.w, np.full(3, 1.0 + 0.5 * 2.0 / 3.0), rtol=1e-5)
+    with pytest.raises(TypeError, match="variables"):
+        model(x)
