@@ -280,7 +280,7 @@ def compare(
         ax.set_xlabel("     ".join(key), fontsize=9)
         if units:
             _units(ax, run.network, look)
-        said = "NaN, no answer" if broken else f"{run.percent} % right"
+        said = "NaN, no answer" if broken else f"{run.percent}% right"
         ax.set_title(f"{name}: {said}", color=look.text)
         # Dark dashes on a broad grey line: where the curves coincide, both are seen. Blue and
         # vermillion are for the flow.
@@ -322,7 +322,7 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
 
     Example:
         >>> distances({"up": Run(lambda points: -6.0 * points[:, 1:], [])}, 6.0)
-        up: 83 % right, 0 of 200 circles miss, the worst by 0.00; steepness 6.0 to 6.0.
+        up: 83% right, 0 of 200 circles miss, the worst by 0.00; steepness 6.0 to 6.0.
     """
     figure, axes, look = returned_axes(4.4 * len(runs), 3.4, len(runs))
     points = np.asarray(data()[0])
@@ -349,7 +349,7 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
             ax.plot(*points[n], "o", color=tone, markersize=3)
             ax.plot(*np.stack([points[n], nearest[n]]).T, color=look.muted, linewidth=1)
             ax.add_patch(Circle(points[n], found[n], fill=False, color=tone, linestyle=dashes))
-        said = f"{name}: {run.percent} % right, {(off > 0.1).sum()} of {COUNT} circles miss"
+        said = f"{name}: {run.percent}% right, {(off > 0.1).sum()} of {COUNT} circles miss"
         rise_at = _steepness(run.network, points)
         steep = f"steepness {rise_at.min():.1f} to {rise_at.max():.1f}"
         ax.set_title(f"{said}\n{steep}", color=look.text)

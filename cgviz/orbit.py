@@ -323,7 +323,7 @@ def ellipse(results: Mapping[str, Any]) -> SpokenFigure:
     """Two results of many fits against each other, and their error ellipse.
 
     The ellipse has the mean and the covariance of the points, and reaches two standard deviations:
-    of normally distributed points it holds 1 - exp(-2), about 86 %.
+    of normally distributed points it holds 1 - exp(-2), about 86%.
 
     Args:
         results: Two names, each with its numbers, one for each fit [n].

@@ -140,7 +140,7 @@ def test_a_lesson_has_one_set_up_cell_and_imports_nowhere_else(lesson):
 def test_a_lesson_asks_before_it_tells_and_checks_afterwards(lesson):
     text = "\n".join(prose(read(lesson)))
     assert text.count("**Predict.**") >= 2
-    assert "**Explain.**" in text
+    assert "**Explanation.**" in text
     assert "**Check.**" in text
     assert any("assert" in cell.source for cell in code(read(lesson)))
 

@@ -219,7 +219,7 @@ def test_a_frozen_layer_beats_swapped_gradients_from_eleven_of_twelve_starts():
     wrong = right(swapped, frozen=False).tolist()
     better = [frozen > moved for frozen, moved in zip(right(tf.multiply, True), wrong, strict=True)]
     assert (sum(better), better[0], wrong.count(100)) == (11, True, 2)
-    assert sum(175 <= n <= 177 for n in wrong) == 10  # of 200: 88 %
+    assert sum(175 <= n <= 177 for n in wrong) == 10  # of 200: 88%
 
 
 def test_of_swapped_gradients_two_units_are_left_and_one_decides():
@@ -885,7 +885,7 @@ def test_a_circle_is_as_wide_as_the_distance_that_the_logit_gives():
     far = np.abs(np.asarray(moons.data()[0])[:, 0])
     miss = sum(far / 2 > 0.1)  # by more than a tenth
     assert 0 < miss < 200
-    said = f"{sides['true'].percent} % right"
+    said = f"{sides['true'].percent}% right"
     titles = [f"true: {said}, 0 of 200 circles miss", f"half: {said}, {miss} of 200 circles miss"]
     steep = ["steepness 6.0 to 6.0", "steepness 3.0 to 3.0"]
     both = list(zip(titles, steep, strict=True))

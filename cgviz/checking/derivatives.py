@@ -157,12 +157,12 @@ def _agreement(case: Case, found: Comparison) -> str:
         agree = f"{found.judged} sums of {found.summed} derivatives agree"
     words = f"{agree} with finite differences in {case.dtype.name}"
     if found.dtype.wrong > max(1e-3, found.blind):  # in float64 it is too small to matter
-        words += f" to {style.number(100 * found.dtype.wrong)} %"
+        words += f" to {style.number(100 * found.dtype.wrong)}%"
     if found.unsure:
         words += f"; {found.unsure} more are {_blind(case) or 'too uncertain to judge'}"
     if found.blind > found.dtype.wrong:
         part = style.number(100 * found.blind, 2)
-        words += f"; errors below {part} % of their mean could be missed"
+        words += f"; errors below {part}% of their mean could be missed"
     return words
 
 

@@ -264,7 +264,7 @@ ZERO = (
 
 UNDERFLOW = 0.25  # share of entries that become 0: more than rounding does to an ordinary gradient
 ROUNDED = Cause("underflow", STABILITY).says(
-    "{share} % of what {at} returns rounds to 0 in {dtype}, and would not with a larger upstream.",
+    "{share}% of what {at} returns rounds to 0 in {dtype}, and would not with a larger upstream.",
     "Use float32 here, or tf.keras.mixed_precision.LossScaleOptimizer.",
 )
 

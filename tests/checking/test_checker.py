@@ -215,7 +215,7 @@ def test_a_right_rule_of_many_numbers_raises_no_alarm():
 def test_what_is_compared_one_by_one_says_how_closely():
     one = tf.constant(1.0)  # keeps f in float32
     reason = row(cgviz.check(lambda x: tf.sin(one * x), [0.3, 1.1]), "value").reason
-    assert reason == "4 derivatives agree with finite differences in float32 to 0.5 %"
+    assert reason == "4 derivatives agree with finite differences in float32 to 0.5%"
 
 
 def test_what_is_compared_in_sums_says_what_could_be_missed():
