@@ -782,7 +782,7 @@ def test_a_bump_too_sharp_is_zero_at_every_input_and_nothing_moves():
 
 
 def test_with_adam_a_factor_of_two_in_the_rule_of_a_sign_does_not_matter():
-    """What lesson 07 says of Adam: it divides by the usual size of the gradients."""
+    """Adam, as lesson 07 uses it, divides by the usual size of the gradients."""
 
     def ends(factor):
         @tf.custom_gradient
@@ -871,8 +871,14 @@ def test_near_fails_from_one_start_of_sixteen_and_a_bump_from_none():
     def bump(sharpness):
         return lambda h: 1.0 - tf.tanh(sharpness * h) ** 2
 
-    assert failed(lambda h: tf.cast(abs(h) <= 0.5, tf.float32)) == [3]
+    def near(h):
+        return tf.cast(abs(h) <= 0.5, tf.float32)
+
+    assert failed(near) == [3]
     assert failed(bump(2.0)) == failed(bump(8.0)) == []
+    h = np.arange(-10.0, 10.0, 0.001, dtype="float32")
+    areas = [0.001 * np.sum(slope(h)) for slope in (near, bump(2.0))]
+    assert areas == pytest.approx([1.0, 1.0], abs=0.002)  # the same total gets through
 
 
 def test_a_circle_is_as_wide_as_the_distance_that_the_logit_gives():
@@ -1199,6 +1205,7 @@ def test_a_penalty_on_the_steepness_makes_a_ruler_of_the_logit():
     assert ends == pytest.approx([2.0, 9.7, 5.0, 7.0], abs=0.05)
     missed = {"plain": off(plain), "ruler": off(ruler)}
     assert [(far > 0.1).sum() for far in missed.values()] == [104, 0]
+    assert ruler.losses[-1] == pytest.approx(0.15, abs=0.005)
     claimed = np.abs(plain.network(points)) / np.arange(2.0, 12.0, 0.01)  # a column for each
     missing = np.abs(claimed - distances(plain.network, points)[:, None]) > 0.1
     assert missing.sum(axis=0).min() > 80
@@ -1240,6 +1247,8 @@ def test_what_the_steepness_sends_back_through_a_slope_made_of_bare_numbers():
     sums = moons.gradients(moons.Network(bare), with_penalty)
     alone = moons.gradients(moons.Network(bare))
     np.testing.assert_allclose(sums[1], alone[1], rtol=1e-4)
+    mine = moons.train(moons.Network(bare), with_penalty, rate=0.2, steps=600)
+    assert mine.losses[-1] == pytest.approx(0.31, abs=0.005)  # the ruler ends at 0.15
 
 
 def test_a_gradient_taken_outside_the_outer_block_is_tracked_by_nobody():
