@@ -1332,14 +1332,16 @@ def gain():
     return tf.Variable(2.0, trainable=False, name="gain")
 
 
-def saved_with_a_rule(gain, folder, **options):
+def saved_with_a_rule(gain, folder, *, held=True, **options):
     @tf.custom_gradient
     def rounded(y):
         return tf.round(4.0 * y) / 4.0, lambda upstream: upstream * gain
 
     network = moons.Network(lambda h: rounded(tf.tanh(h)))
     forward = tf.function(network).get_concrete_function(tf.TensorSpec([None, 2]))
-    model = tf.train.Checkpoint(__call__=forward, variables=network.variables, gain=gain)
+    model = tf.train.Checkpoint(__call__=forward, variables=network.variables)
+    if held:
+        model.gain = gain
     kept = tf.saved_model.SaveOptions(**options)
     tf.saved_model.save(model, str(folder), options=kept)
     return network, forward
@@ -1361,6 +1363,7 @@ def test_a_folder_that_brings_its_rule_gives_it_a_new_name_which_its_graph_asks_
         folder = str(tmp_path / str(kept))
         _, forward = saved_with_a_rule(gain, folder, experimental_custom_gradients=kept)
         old = moons.asks_for(forward)
+        assert old.encode() in (tmp_path / str(kept) / "saved_model.pb").read_bytes()
         asked = moons.asks_for(tf.saved_model.load(folder).__call__)
         assert (asked == old) is not kept
         assert tf_hooks.is_differentiable(asked)
@@ -1385,21 +1388,48 @@ def test_saving_traces_a_rule_and_loading_gives_it_a_new_name(tmp_path):
     assert moons.asks_for(loaded) != moons.asks_for(forward)
 
 
-def test_a_graph_that_asks_for_a_registered_name_gets_that_rule(tmp_path):
+def rounding_that_asks_for(name):
     @tf.function(input_signature=[tf.TensorSpec([])])
     def named(y):
-        with tf.compat.v1.get_default_graph().gradient_override_map({"IdentityN": "a stranger"}):
+        with tf.compat.v1.get_default_graph().gradient_override_map({"IdentityN": name}):
             return tf.raw_ops.IdentityN(input=[tf.round(y), y])[0]
 
-    folder = str(tmp_path)
-    without = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
-    tf.saved_model.save(tf.train.Checkpoint(named=named), folder, options=without)
-    moons.register(folder, lambda upstream: -5.0 * upstream)
+    return tf.train.Checkpoint(named=named)
+
+
+def value_and_slope_of_loaded(folder):
     y = tf.constant(0.7)
     with tf.GradientTape() as tape:
         tape.watch(y)
         value = tf.saved_model.load(folder).named(y)
-    assert [value.numpy(), tape.gradient(value, y).numpy()] == [1.0, -5.0]
+    return [value.numpy(), tape.gradient(value, y).numpy()]
+
+
+def test_a_graph_that_asks_for_a_registered_name_gets_that_rule(tmp_path):
+    folder = str(tmp_path)
+    without = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+    tf.saved_model.save(rounding_that_asks_for("a stranger"), folder, options=without)
+    moons.register(folder, lambda upstream: -5.0 * upstream)
+    assert value_and_slope_of_loaded(folder) == [1.0, -5.0]
+
+
+def test_saving_keeps_the_rule_that_the_registry_has_under_the_name_by_then(tmp_path):
+    """What lesson 08 says of `save`: it looks the name up and traces the rule that it finds."""
+    model = rounding_that_asks_for("known later")
+    model.named.get_concrete_function()  # traced before there is a rule
+    tf.RegisterGradient("known later")(lambda op, upstream, unused: (None, 7.0 * upstream))
+    folder = str(tmp_path)
+    tf.saved_model.save(model, folder)
+    assert value_and_slope_of_loaded(folder) == [1.0, 7.0]
+
+
+def test_what_a_rule_reads_must_be_saved_with_it_and_is_not_missed_without_it(gain, tmp_path):
+    """What lesson 08 says of a model without its gain: its third task."""
+    with pytest.raises(KeyError):
+        saved_with_a_rule(gain, tmp_path / "rule", held=False)
+    saved_with_a_rule(gain, tmp_path / "none", held=False, experimental_custom_gradients=False)
+    points = moons.data()[0][:3]
+    assert tf.saved_model.load(str(tmp_path / "none"))(points).shape == (3, 1)
 
 
 def test_a_graph_is_freed_unless_it_has_a_custom_gradient():
