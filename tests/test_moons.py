@@ -1515,6 +1515,33 @@ def test_a_number_that_a_rule_read_stays_in_the_graph_whoever_raises_it():
     np.testing.assert_allclose(around.losses[-1], still.losses[-1], rtol=1e-4)
 
 
+def test_what_contains_only_the_labels_stays_the_same_when_the_run_dies():
+    """What lesson 09 says of the rows below its NaN, and of what makes the weights NaN."""
+
+    def by_hand(network, points, labels):
+        p = tf.sigmoid(network(points))
+        rest = 1.0 - p
+        log_rest = tf.math.log(rest)
+        return -tf.reduce_mean(labels * tf.math.log(p) + (1.0 - labels) * log_rest)
+
+    network = moons.Network(tf.tanh)
+
+    def step():
+        moons.train(network, by_hand, steps=1, rate=5.0, graph=False)
+
+    history = cgviz.watch(step, steps=112, keep=[109])
+    labels = moons.data()[1].numpy()
+    (log_rest,) = (each for each in history.trace(109).steps if each.op.name == "log_rest")
+    np.testing.assert_allclose(log_rest.upstream[0], (labels - 1.0) / 200.0, rtol=1e-6)
+    np.testing.assert_allclose(history.series["log_rest"].rms, 0.005 * 0.5**0.5, rtol=1e-5)
+    np.testing.assert_allclose(history.series["Mean"].rms, 1.0, rtol=1e-6)
+    nan = np.isnan(log_rest.downstream[0])[:, 0]
+    assert np.flatnonzero(nan).tolist() == [151]
+    assert log_rest.upstream[0][151, 0] == 0.0
+    assert history.series["rest"].state[108:110] == ["", "nan"]
+    assert all(np.isnan(variable).all() for variable in network.variables)
+
+
 def test_a_loss_by_hand_falls_to_its_lowest_and_dies_where_p_is_one():
     """What lesson 09 says of its last case: p is 1 at point 151, and NaN after the best step."""
 
