@@ -257,7 +257,10 @@ def test_where_swapped_gradients_leave_88_percent_the_border_is_the_straight_one
 
 
 def test_by_swapped_gradients_a_large_h_grows_by_a_factor_at_each_step():
-    """What lesson 03 says of the six units that run away: a step is proportional to h."""
+    """What lesson 03 says of the six units that run away: the larger h, the larger the step.
+
+    Where h is largest, the sign of the upstream makes it grow.
+    """
     points, labels = (np.asarray(each, np.float64) for each in moons.data())
     network = moons.Network(lambda h: swapped(h, tf.exp(-h * h)))
     six = [1, 2, 4, 5, 6, 7]
@@ -271,6 +274,7 @@ def test_by_swapped_gradients_a_large_h_grows_by_a_factor_at_each_step():
         h, answers = hidden(), np.asarray(network(moons.data()[0]), np.float64)
         upstream = (1.0 / (1.0 + np.exp(-answers)) - labels) / 200.0 * np.asarray(network.w2)[:, 0]
         expected = (h - shared @ (upstream * h))[:, six]
+        assert np.all(upstream[np.abs(h).argmax(axis=0), range(8)][six] < 0.0)
         moons.train(network, steps=1)
         moved = np.linalg.norm(expected - h[:, six], axis=0)
         assert np.all(np.linalg.norm(hidden()[:, six] - expected, axis=0) < near * moved)
