@@ -595,7 +595,7 @@ def test_a_network_notices_neither_a_lost_tiny_value_nor_one_wrong_slope():
 
 @pytest.mark.parametrize("limit", [17.0, 50.0, 70.0])
 def test_a_softplus_may_return_x_above_any_limit_from_17_to_70(limit):
-    """What lesson 06 says of its limit, 50."""
+    """So lesson 06 may take 50."""
 
     def safe(x):
         return tf.where(x > limit, x, naive(tf.where(x > limit, 0.0, x)))

@@ -70,7 +70,8 @@ def slope(
 
     Args:
         along: A function of a step length that returns a float64 vector. It should vary over
-            steps of about 1: scale the direction by the size of the point.
+            steps of about 1: scale the direction by the size of the point. Where it raises, it
+            counts as NaN.
         middle: along(0).
         eps: The relative rounding error of along's values, such as `np.finfo(np.float32).eps`.
         shortest: The shortest step to make, for an f that moves in stairs; then long
@@ -85,9 +86,16 @@ def slope(
         >>> bool(abs(found.value[0] - 1) < 1e-9), found.kink.tolist()
         (True, [False, True])
     """
+
+    def at(t: float) -> Array:
+        try:
+            return along(t)
+        except Exception:  # outside f's domain, where other functions give NaN
+            return np.full(middle.shape, np.nan)
+
     if eps > dtypes.FLOAT32.eps:
         steps = [h for h in COARSE_STEPS if h >= 16 * eps]
-        return _read({h: (along(h), along(-h)) for h in steps}, middle, eps)
+        return _read({h: (at(h), at(-h)) for h in steps}, middle, eps)
     values: dict[float, tuple[Array, Array]] = {}  # f ahead and behind, by step
     # What moves in stairs may be a search or an iteration, which may not end far from the point.
     left = [SHORTER, CLOSER, FIRST] if shortest else [LONGER, SHORTER, CLOSER, FIRST]
@@ -95,12 +103,12 @@ def slope(
     while left:
         more = left.pop()
         new = [h for h in more if h >= shortest]
-        values |= {h: (along(h), along(-h)) for h in new}
+        values |= {h: (at(h), at(-h)) for h in new}
         found = _read(dict(sorted(values.items(), reverse=True)), middle, eps)
         bent = bool((found.jump | found.kink).any())
         enough = more is SHORTER if bent else _good_enough(found, middle, eps)
         still = all(np.array_equal(side, middle) for side in sum(values.values(), ()))
-        if (enough or still) and (bent or _holds(found, along, eps, max(SHORT, shortest))):
+        if (enough or still) and (bent or _holds(found, at, eps, max(SHORT, shortest))):
             del left[0 if enough else 1 :]  # if f stood still, only the last is left
     return found
 

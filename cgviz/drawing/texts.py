@@ -16,6 +16,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import itemgetter
 from textwrap import fill
 from weakref import WeakKeyDictionary
 
@@ -119,13 +120,19 @@ def _texts(shown: Selection) -> list[Text]:
         for k, frame in enumerate(shown.frames)
         if frame.node < 0
     ]
-    levels = sorted({node.level for node in shown.nodes})
-    for level in levels if len(levels) > 1 else ():
-        # Most such pictures have only one backward band, the inner tape's, which needs no number.
-        of = f"backward pass {level - 1}" if len(levels) > 2 else "inner backward pass"
-        title = f"{of}: the ops of the gradient" if level else "forward pass"
+    for level, name in bands(shown).items():
+        title = f"{name}: the ops of the gradient" if level else name
         found.append(_text("title", "band", level, [(moments.start, title)]))
     return [text for text in found if text.versions]
+
+
+def bands(shown: Selection) -> dict[int, str]:
+    """The name of each band, by its level; nothing if there is only one."""
+    levels = sorted({node.level for node in shown.nodes})
+    # Most such pictures have only one backward band, the inner tape's, which needs no number.
+    inner = "backward pass {}" if len(levels) > 2 else "inner backward pass"
+    names = [(k, inner.format(k - 1) if k else "forward pass") for k in levels]
+    return dict(names) if len(names) > 1 else {}
 
 
 def _text(role: str, of: str, i: int, versions: Sequence[tuple[float, str]]) -> Text:
@@ -333,14 +340,20 @@ def describe(shown: Selection, step: int | None = None) -> str:
         step: How many backward steps the picture shows; None is all of them.
 
     Returns:
-        One line for the whole, one per edge, one per target, and one per gradient that was asked
-        for and that the picture shows.
+        One line for the whole, one per edge, band by band, one per target, and one per gradient
+        that was asked for and that the picture shows.
     """
-    names = [called(node) for node in shown.nodes]
+    names, band = [called(node) for node in shown.nodes], bands(shown)
     back = "" if shown.which is None else f", {counted(shown.steps, 'backward step')}"
     lines = [f"Gradient flow: {len(shown.nodes)} nodes, {len(shown.edges)} edges{back}."]
-    for edge in shown.edges:
-        text = f"{names[edge.source]} to {names[edge.target]}: "
+    levels = [shown.nodes[edge.target].level for edge in shown.edges]
+    before = None
+    for level, edge in sorted(zip(levels, shown.edges, strict=True), key=itemgetter(0)):
+        if band and level != before:
+            lines.append(f"{band[level].capitalize()}:")
+        start, before = shown.nodes[edge.source].level, level
+        of = f", of the {band[start]}," if start != level else ""
+        text = f"{names[edge.source]}{of} to {names[edge.target]}: "
         text += f"{edge.values} values" if edge.values > 1 else "value"
         text += f" {spoken(edge.value.numpy())}"
         if edge.contribution is not None and (step is None or edge.order <= step):

@@ -1132,3 +1132,32 @@ def test_a_tie_beside_many_other_outputs_excuses_none_of_their_entries():
 def test_a_tie_beside_many_other_inputs_of_a_right_function_is_no_error(rest):
     x = np.r_[[0.5] * 3, np.zeros(20) if rest is tf.nn.relu else np.linspace(-1.0, 1.0, 40)]
     assert cgviz.check(lambda x: tf.sort(x[:3])[1] + tf.reduce_sum(rest(x[3:])), x).ok
+
+
+def root_of_the_rest(rule):
+    """√(2 − x), which raises where x is not below 2, with a rule."""
+
+    @tf.custom_gradient
+    def f(x):
+        tf.debugging.assert_less(x, 2.0)
+        y = tf.sqrt(2.0 - x)
+        return y, lambda upstream: rule(upstream, y)
+
+    return f
+
+
+def test_where_f_raises_beside_the_point_it_is_judged_at_the_other_inputs():
+    right = root_of_the_rest(lambda upstream, y: -0.5 * upstream / y)
+    wrong = root_of_the_rest(lambda upstream, y: 0.5 * upstream / y)
+    assert cgviz.check(right, 1.99).ok
+    assert cgviz.check(right, [0.5, 1.99]).ok
+    report = cgviz.check(wrong, 1.99)
+    assert report.findings[0].message.startswith("d out / d in: yours 5, true −5")
+
+
+def test_an_f_that_raises_at_every_other_input_is_not_judged():
+    def only_at_2(x):
+        tf.debugging.assert_equal(x, 2.0)
+        return x * x
+
+    assert "not judged here" in cgviz.check(only_at_2, 2.0).headline

@@ -135,7 +135,7 @@ def test_how_small_an_error_could_be_missed_is_said():
     report = cgviz.check(lambda x: tf.tanh(tf.cast(x, "float16")), [0.7, -1.3], where=())
     value = next(row for row in report.rows if row.rule == "value")
     assert re.search(
-        r"in float16; .*errors below \d+ % of their mean could be missed",
+        r"in float16; .*errors below \d+% of their mean could be missed",
         value.reason,
     )
 

@@ -204,3 +204,14 @@ def test_what_a_custom_rule_ran_says_so():
     assert said["cube"] == "custom"
     assert said["x²"] == said["× 3"] == "custom rule"
     assert said["square"] == said["× 2"] == "", "TensorFlow's own"
+
+
+def test_each_edge_of_a_picture_in_bands_is_told_in_its_band():
+    sine = cgviz.trace(tf.sin, 2.0, order=2)
+    lines = texts.describe(select(sine, which=1)).splitlines()
+    assert lines[1:3] == [
+        "Forward pass:",
+        "x (input) to sin: value 2, no gradient: nothing arrives.",
+    ]
+    assert lines[3] == "Inner backward pass:"
+    assert lines[4].startswith("x (input), of the forward pass, to cos: value 2, gradient −0.9093")
