@@ -13,7 +13,7 @@ for each cell
 
 A probe is the part of a hidden test that computes; the answers are the values that it notes, as
 plain JSON. Names that are fixed, those of locked cells, have their first value again in each cell
-with a probe.
+with a probe, and so has what is in a module that a locked cell imports.
 
 The code of a hand-in runs in this process and can forge every line, so nothing here is trusted: no
 expected value is in the box, and the grader compares the answers outside of it.
@@ -28,7 +28,7 @@ import resource
 import signal
 import sys
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 SHOWN = ("text/plain", "image/png")
@@ -113,6 +113,7 @@ class Cells:
         self.shown: list[Any] = []
         self.images = MOST_IMAGES
         self.fixed: dict[str, Any] = {}
+        self.modules: dict[ModuleType, dict[str, Any]] = {}  # with all that was in them
         publisher: Any = CapturingDisplayPublisher()
         publisher.outputs = self.shown
         self.shell.display_pub = publisher
@@ -137,6 +138,8 @@ class Cells:
         """Run a cell, then its probe, whose output is dropped; returns the report."""
         if probe:
             self.shell.user_ns.update(self.fixed)
+            for module, own in self.modules.items():
+                vars(module).update(own)
         self.shown.clear()
         self.answers.clear()
         result: dict[str, Any] = {"answers": []}
@@ -151,7 +154,10 @@ class Cells:
         result |= {"stdout": text(STDOUT), "stderr": text(STDERR), "error": described(error)}
         result["shown"] = [self._kept(output) for output in self.shown[:MOST_SHOWN]]
         names = self.shell.user_ns
-        self.fixed |= {name: names[name] for name in fixed if name in names}
+        given = {name: names[name] for name in fixed if name in names}
+        modules = [each for each in given.values() if isinstance(each, ModuleType)]
+        self.modules = {each: dict(vars(each)) for each in modules} | self.modules
+        self.fixed |= given
         if probe and isinstance(error, CellTimeoutError):
             result["answers"] = [{"error": described(error)}]  # it would take as long again
         elif probe:

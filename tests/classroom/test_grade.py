@@ -491,7 +491,8 @@ def reports():
     root = "def f(x):\n    return tf.sqrt(x), lambda u: u / (2.0 * math.sqrt(x))"
     asked = "classroom.ask(tf.custom_gradient(f), 4.0, upstream=1.0, custom=True)"
     imports = one("import math\nimport tensorflow as tf", fixed=["math", "tf"])
-    cells += [imports, one("class math:\n    sqrt = 3\nimport tensorflow as tf"), one(root, asked)]
+    taken = "math.sqrt = 3\nclass math:\n    sqrt = 3\nimport tensorflow as tf"
+    cells += [imports, one(taken), one(root, asked)]
     found, ended = box.run(cells, replace(LIMITS, seconds=3))
     assert ended == ""
     return found
@@ -511,7 +512,7 @@ def test_what_a_locked_cell_defines_is_used_in_tests_whatever_the_student_define
     assert tests["answers"] == takes["answers"] == [{"plain": "ours"}]
 
 
-def test_an_error_is_reported_with_what_to_do_and_imports_are_as_they_were(reports):
+def test_an_error_is_reported_with_what_to_do_and_imported_modules_are_as_they_were(reports):
     (answer,) = reports[-1]["answers"]
     assert answer["error"]["value"] == "must be real number, not SymbolicTensor"
     assert answer["hint"] == "Use TensorFlow's own functions: `tf.sqrt`, not `math.sqrt`."
