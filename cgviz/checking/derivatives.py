@@ -21,7 +21,7 @@ from . import rules
 from .case import Case, Row, Rule
 from .comparison import NOTHING, Comparison, Mismatch, apart, only, stops_early, tied, timed
 from .differences import VAGUE, Slope, slope
-from .flattened import Leaf, first_derivative, largest, leaf_at
+from .flattened import Leaf, Pulled, first_derivative, largest, leaf_at
 
 UNCERTAIN = "finite differences are too uncertain here"
 STAIRS = "moves in stairs"  # what f does: see `_compared`
@@ -381,15 +381,18 @@ def _close(one: Array, other: Array) -> bool:
 def _entry(case: Case, wrong: Mismatch) -> str:
     """One wrong entry in words: `d out[1] / d in[2]: yours 6, true 0`."""
     left = case.output_name(wrong.output) if case.linear else case.sum_name
-    return f"d {left} / d {case.input_name(wrong.input)}: {_numbers(wrong)}"
+    return f"d {left} / d {case.input_name(wrong.input)}: {_numbers(case, wrong, case.eager)}"
 
 
-def _numbers(wrong: Mismatch) -> str:
+def _numbers(case: Case, wrong: Mismatch, run: Pulled) -> str:
     """The claim and the true slope with the digits that are certain; at a kink, both slopes.
 
-    With fewer than two such digits the slope has its error beside it: `true 0.05 ± 0.04`.
+    With fewer than two such digits the slope has its error beside it: `true 0.05 ± 0.04`. `run`
+    tells a 0 from a None.
     """
-    yours = style.number(wrong.yours)
+    leaves = case.judged.leaves
+    nothing = run.gradients[leaves.index(leaf_at(leaves, wrong.input))] is None
+    yours = "None" if nothing else style.number(wrong.yours)
     if wrong.flat:
         return f"yours {yours}, true 0"
     if wrong.high - wrong.low <= 2 * wrong.error and wrong.error > 0.01 * wrong.reach:
@@ -523,7 +526,8 @@ def _beside(case: Case, level: str) -> None:
 def _wrong(case: Case, wrong: Sequence[Mismatch], growing: bool, level: str) -> None:
     """Note the wrong second derivatives, and whether upstream must grow to show them."""
     one, other = case.input_name(wrong[0].output), case.input_name(wrong[0].input)
-    numbers = f"{_numbers(wrong[0])}{rules.more(len(wrong))}."
+    run = first_derivative(case.judged, case.ones, growing).pull()
+    numbers = f"{_numbers(case, wrong[0], run)}{rules.more(len(wrong))}."
     by = f"d {one}²" if one == other else f"d {one} d {other}"
     message = f"d² {case.sum_name} / {by}: {numbers}"
     if growing:
