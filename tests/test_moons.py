@@ -374,6 +374,17 @@ def test_without_its_upstream_the_answers_of_a_network_flip_at_every_step():
     assert set(np.asarray(labels).ravel()) == {0.0, 1.0}
 
 
+def test_with_only_the_sign_of_its_upstream_a_network_learns_but_less():
+    """What lesson 00 says of its first task."""
+
+    @tf.custom_gradient
+    def signed(x):
+        slope = 1.0 - tf.tanh(x) ** 2
+        return tf.tanh(x), lambda upstream: tf.sign(upstream) * slope
+
+    assert moons.train(moons.Network(signed)).percent == 91
+
+
 @pytest.mark.parametrize(
     ("rate", "percent", "near"), [(0.01, 50, 2e-3), (0.1, 60, 1e-4), (0.3, 50, 1e-6)]
 )
@@ -788,6 +799,17 @@ def test_a_bump_too_sharp_is_zero_at_every_input_and_nothing_moves():
     np.testing.assert_array_equal(network.w1, start)
 
 
+@pytest.mark.parametrize(("sharpness", "percent"), [(0.5, 89), (50.0, 90)])
+def test_a_bump_too_wide_or_too_sharp_leaves_a_tenth_of_the_points_wrong(sharpness, percent):
+    """What lesson 07 says of its knob."""
+
+    @tf.custom_gradient
+    def bump(h):
+        return tf.sign(h), lambda upstream: upstream * (1.0 - tf.tanh(sharpness * h) ** 2)
+
+    assert moons.train(moons.Network(bump)).percent == percent
+
+
 def test_with_adam_a_factor_of_two_in_the_rule_of_a_sign_does_not_matter():
     """Adam, as lesson 07 uses it, divides by the usual size of the gradients."""
 
@@ -859,6 +881,22 @@ def test_near_fails_where_short_weights_make_the_strips_wide():
     assert wide.sum() == 4
     assert length[wide].max() < 0.5
     assert length[~wide].min() > 2.0
+
+
+def test_the_wider_near_is_the_worse_it_learns_and_at_2_it_lets_nearly_all_through():
+    """What lesson 07 says of its first task."""
+    seeds, means = range(16), []
+    for width in (1.0, 2.0):
+
+        @tf.custom_gradient
+        def near(h, width=width):
+            return tf.sign(h), lambda upstream: tf.where(abs(h) <= width, upstream, 0.0)
+
+        means.append(moons.train(moons.Network(near, seed=seeds)).percent.mean())
+    assert [round(float(mean)) for mean in means] == [96, 84]
+    start = moons.Network(tf.sign, seed=seeds)
+    h = np.asarray(moons.data()[0] @ start.w1 + start.b1)
+    assert round(100 * np.mean(np.abs(h) <= 2.0)) == 91
 
 
 def test_near_fails_from_one_start_of_sixteen_and_a_bump_from_none():
@@ -1138,6 +1176,30 @@ def weights_by_the_rule(steps, width=0.4, start=1.0, rate=0.3):
     return np.array(seen)
 
 
+def test_a_loss_that_forgets_that_the_cut_moves_rises_until_a_degree_is_rounded_to_0():
+    """What lesson 11 says of its third task: both weights grow, and the cut outruns her films."""
+    films, weights = np.float32([FUNNY, HOURS]).T, tf.Variable([1.0, 1.0])
+    losses, seen = [], []
+    for _ in range(30):
+        seen.append(weights.numpy())
+        with tf.GradientTape() as tape:
+            x = tf.linalg.matvec(films, weights)
+            degrees = tf.sigmoid((x - cut_of(x.numpy().astype(float))) / 0.4)  # held still
+            hers = tf.gather(degrees, HERS)
+            loss = -tf.reduce_mean(tf.math.log(hers))
+        losses.append(float(loss))
+        if len(losses) == 27:
+            assert tf.reduce_min(hers) == 0.0
+        weights.assign_sub(0.3 * tape.gradient(loss, weights))
+    assert np.flatnonzero(np.isinf(losses)).tolist() == [26]
+    assert np.flatnonzero(np.isnan(losses)).tolist() == [27, 28, 29]
+    assert np.all(np.diff(losses[:27]) > 0.0)
+    assert np.all(np.diff(seen[:27], axis=0) > 0.0)
+    cuts = [cut_of(each @ films.T.astype(float)) for each in seen[:27]]
+    theirs = np.array([films[HERS] @ each for each in seen[:27]])
+    assert np.all(np.diff(cuts) > np.diff(theirs, axis=0).mean(axis=1))
+
+
 def test_twice_the_width_in_lesson_11_is_a_smaller_start_and_a_smaller_rate():
     wide = weights_by_the_rule(120, width=0.8)
     np.testing.assert_allclose(wide, 2.0 * weights_by_the_rule(120, start=0.5, rate=0.3 / 4.0))
@@ -1222,6 +1284,20 @@ def test_a_penalty_on_the_steepness_makes_a_ruler_of_the_logit():
         missing = f"{(far > 0.1).sum()} of 200 circles miss"
         says = re.escape(f"{missing}, the worst by {far.max():.2f}; {rise}.")
         assert re.search(f"{name}: .* {says}", told)
+
+
+def test_where_only_too_steep_is_punished_nearly_all_circles_that_miss_are_too_small():
+    """What lesson 05 says of its first task."""
+
+    def one_sided(network, points, labels):
+        excess = tf.nn.relu(steepness(network, points) - 6.0)
+        return moons.cross_entropy(network, points, labels) + 0.1 * tf.reduce_mean(excess**2)
+
+    network = moons.train(moons.Network(tf.tanh), one_sided, rate=0.2, steps=600).network
+    points = moons.data()[0]
+    over = np.abs(network(points)[:, 0]) / 6.0 - distances(network, points)
+    assert [(over < -0.1).sum(), (np.abs(over) > 0.1).sum()] == [83, 85]
+    assert np.max(steepness(network, points)) == pytest.approx(7.2, abs=0.05)
 
 
 def test_what_the_steepness_sends_back_through_a_slope_made_of_bare_numbers():
@@ -1374,6 +1450,55 @@ def test_a_folder_that_brings_its_rule_gives_it_a_new_name_which_its_graph_asks_
         asked = moons.asks_for(tf.saved_model.load(folder).__call__)
         assert (asked == old) is not kept
         assert tf_hooks.is_differentiable(asked)
+
+
+def test_with_a_gain_of_0_a_loaded_rule_sends_nothing_back(gain, tmp_path):
+    """What lesson 08 says of its second task: it trains, saves, and she trains 200 steps more.
+
+    Here the network is saved before the first training: what is loaded is trained like it.
+    """
+    gain.assign(0.0)
+    saved_with_a_rule(gain, tmp_path)
+    loaded = tf.saved_model.load(str(tmp_path))
+
+    def raising_loss(network, points, labels):
+        network.gain.assign_add(0.01)
+        return moons.cross_entropy(network, points, labels)
+
+    moons.train(loaded, raising_loss)
+    assert loaded.gain.numpy() == pytest.approx(3.0, abs=1e-4)
+    kept = [variable.numpy() for variable in loaded.variables]
+
+    def train_again(value):
+        loaded.gain.assign(value)
+        for variable, number in zip(loaded.variables, kept, strict=True):
+            variable.assign(number)
+        return round(moons.train(loaded, steps=200).losses[-1], 3)
+
+    assert train_again(3.0) == 0.012
+    assert train_again(0.0) == 0.021
+    same = [np.array_equal(*pair) for pair in zip(loaded.variables, kept, strict=True)]
+    assert same == [True, True, False, False]  # w1 and b1 stay
+
+
+def test_each_new_number_causes_a_trace_and_two_tensors_share_one():
+    """What lesson 08 says of its first task."""
+    said = []
+
+    @tf.custom_gradient
+    def talkative(x):
+        said.append("forward")
+
+        def grad(upstream):
+            said.append("rule")
+            return upstream * 2.0 * x
+
+        return x * x, grad
+
+    square = tf.function(talkative)
+    for x in (4.0, 5.0, tf.constant(4.0), tf.constant(5.0)):
+        assert float(square(x)) == float(x) ** 2
+    assert said == 3 * ["forward"]
 
 
 def test_saving_traces_a_rule_and_loading_gives_it_a_new_name(tmp_path):

@@ -235,6 +235,21 @@ def test_a_kink_at_the_very_point_is_a_warning():
     assert "yours 5, true between 0 and 1" in finding(cgviz.check(both, 0.0), "value").message
 
 
+def test_a_cond_decides_once_for_all_entries_and_raises_where_a_where_has_a_kink():
+    """What reference_rules says of its bent line."""
+
+    def bent(x):
+        return tf.cond(x > 0.0, lambda: 2.0 * x, lambda: x)
+
+    x = tf.constant([-1.0, 0.0, 1.0])
+    with pytest.raises(ValueError, match="truth value"):
+        cgviz.trace(bent, x)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must be a scalar"):
+        tf.function(bent)(x)
+    for one, slope in ((-1.0, 1.0), (1.0, 2.0)):
+        assert cgviz.trace(bent, one).gradients[0] == slope
+
+
 def cube_root_by(halvings, factor=1.0):
     @tf.custom_gradient
     def root(x):
