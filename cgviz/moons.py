@@ -741,7 +741,7 @@ def tastes(
         around = plane.plot(*films[taken, ::-1].T, mark, color=tone, label=f"{name}: {taste}")[0]
         around.set(markersize=size, markerfacecolor="none", markeredgewidth=1.5)
         low = int(np.nanargmin(losses))
-        falling.plot(low, losses[low], "o", color=tone)
+        falling.plot(low, losses[low], "o", color=tone, label="lowest")
         first, least, last = (style.number(losses[n], 2) for n in (0, low, -1))
         best = " ".join(titles[n] for n in taken)
         said = f"{name}: loss {first}, lowest {least} at step {low}, at the end {last}"

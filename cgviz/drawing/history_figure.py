@@ -62,7 +62,7 @@ def plot(
         whose = "" if against is None else f"{titles[i]}: "
         words += [whose + _sentence(each), _map(figure, below, each, maps[i], between, look)]
         # Above the map, not beside its colour bar, too short for these words if rows are few.
-        below.set_title(f"{whose}log10 of the gradient per entry", fontsize=9)
+        below.set_title(f"{whose}log10 of the gradient's size per entry", fontsize=9)
         words += _updates(beside, maps, i, look)
     if against is not None:
         above.set_ylabel("target")

@@ -73,7 +73,7 @@ def _document(histories: Sequence[History], names: Sequence[str], kept: Sequence
     plot = curves.plot("target", "step", points, lines, poles=False) if len(points) > 1 else None
     signs = [str(sign) for state, sign in figure.SIGNS.items() if state in states]
     low, high = (style.number(round(x, 1)) for x in ends)
-    tones = f"log10 of the gradient per entry, from {low} (faint) to {high} (strong)"
+    tones = f"log10 of the gradient's size per entry, from {low} (faint) to {high} (strong)"
     stops = (
         f"Steps whose whole trace was kept, at which the slider stops: {', '.join(map(str, kept))}"
     )
