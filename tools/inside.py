@@ -13,7 +13,7 @@ for each cell
 
 A probe is the part of a hidden test that computes; the answers are the values that it notes, as
 plain JSON. Names that are fixed, those of locked cells, have their first value again in each cell
-with a probe, and so has what is in a module that a locked cell imports.
+with a probe, and so has what is in a module that a locked cell imports (not in modules below it).
 
 The code of a hand-in runs in this process and can forge every line, so nothing here is trusted: no
 expected value is in the box, and the grader compares the answers outside of it.
@@ -113,7 +113,6 @@ class Cells:
         self.shown: list[Any] = []
         self.images = MOST_IMAGES
         self.fixed: dict[str, Any] = {}
-        self.modules: dict[ModuleType, dict[str, Any]] = {}  # with all that was in them
         publisher: Any = CapturingDisplayPublisher()
         publisher.outputs = self.shown
         self.shell.display_pub = publisher
@@ -127,6 +126,8 @@ class Cells:
         from cgviz.hinting.hints import explain
 
         self.names = {"np": numpy, "tf": tensorflow, "cgviz": cgviz, "classroom": classroom}
+        # Modules that tests use, with all that was in them.
+        self.modules = {module: dict(vars(module)) for module in self.names.values()}
         self.answers = classroom.answers
         self.explain = explain
         signal.signal(signal.SIGALRM, self._stop)
@@ -137,9 +138,7 @@ class Cells:
     def run(self, source: str, probe: str, fixed: list[str]) -> dict[str, Any]:
         """Run a cell, then its probe, whose output is dropped; returns the report."""
         if probe:
-            self.shell.user_ns.update(self.fixed)
-            for module, own in self.modules.items():
-                vars(module).update(own)
+            self._put_back()
         self.shown.clear()
         self.answers.clear()
         result: dict[str, Any] = {"answers": []}
@@ -165,7 +164,13 @@ class Cells:
             text(STDOUT), text(STDERR)
         return result
 
+    def _put_back(self) -> None:
+        self.shell.user_ns.update(self.fixed)
+        for module, own in self.modules.items():
+            vars(module).update(own)
+
     def _asked(self, probe: str) -> list[Any]:
+        self._put_back()
         self.answers.clear()
         failed = []
         try:

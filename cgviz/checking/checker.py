@@ -139,7 +139,8 @@ class Report(Outcome):
     with `.rule .level .message .hint .lesson`; `.rows` is the table, one row per test, and
     `.places` has the row of each place that was asked for. `.judged` is False where nothing is
     called wrong only because finite differences are too uncertain everywhere, as at a jump or at
-    an infinite slope. A report never raises by itself: `.assert_ok()` does.
+    an infinite slope, or because f raises at every other input. A report never raises by itself:
+    `.assert_ok()` does.
     """
 
     def __init__(
@@ -160,7 +161,8 @@ class Report(Outcome):
         counts = ((errors, "error"), (len(self.findings) - errors, "warning"))
         words = ", ".join(counted(n, word) for n, word in counts if n)
         surrogate = "surrogate" in results.rows
-        self.judged = surrogate or results.row("value").reason != derivatives.UNCERTAIN
+        unknown = derivatives.UNCERTAIN, derivatives.RAISES
+        self.judged = surrogate or results.row("value").reason not in unknown
         right = "✓ right as a surrogate" if surrogate else "✓ right"
         right = right if self.judged else "– not judged here"
         wrong = {each.rule for each in self.findings if each.level == "error"}

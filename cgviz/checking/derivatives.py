@@ -24,6 +24,7 @@ from .differences import VAGUE, Slope, slope
 from .flattened import Leaf, Pulled, first_derivative, largest, leaf_at
 
 UNCERTAIN = "finite differences are too uncertain here"
+RAISES = "f raises beside this point"
 STAIRS = "moves in stairs"  # what f does: see `_compared`
 TIED = "has a kink in several inputs at once"  # see `tied`
 EARLY = "f is an iteration that stops early"  # see `stops_early`
@@ -41,7 +42,14 @@ LONG = 4.0  # seconds that a second order which nobody asked for may take, as es
 def value(case: Case) -> None:
     """The derivative claimed by the rules is right, for each input and variable."""
     results, judged = case.results, case.judged
-    found = _compared(case)
+    try:
+        found = _compared(case)
+    except Exception as error:
+        raised = rules.said(error).rstrip(".")
+        message = f"beside this point f raised {raised}, so no derivative was judged."
+        hint = "Check at a point beside which f runs."
+        results.broken("value", RAISES, message, hint, level="warning")
+        return
     slight = [each for each in found.mismatches if each.part <= found.dtype.wrong]
     wrong = [each for each in found.mismatches if each.part > found.dtype.wrong]
     with suppress(Exception):  # f may raise there
@@ -436,7 +444,8 @@ def second_order(case: Case) -> None:
         f"not judged: {EARLY}": results.row("value").reason == EARLY,
     }
     for rule in ("variables", "value", "shape", "dtype"):
-        reasons[f"not judged: see {rule}"] = results.row(rule).state == "fail"
+        row = results.row(rule)
+        reasons[f"not judged: see {rule}"] = row.state == "fail" or row.reason == RAISES
     reason = next((words for words, holds in reasons.items() if holds), "")
     most = LONG / GRADIENTS / len(case.judged.leaves)
     if not reason and case.order < 2 and timed(case.flat.pull, most)[1] > most:

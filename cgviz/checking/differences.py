@@ -71,7 +71,7 @@ def slope(
     Args:
         along: A function of a step length that returns a float64 vector. It should vary over
             steps of about 1: scale the direction by the size of the point. Where it raises, it
-            counts as NaN.
+            counts as NaN, unless it raises everywhere.
         middle: along(0).
         eps: The relative rounding error of along's values, such as `np.finfo(np.float32).eps`.
         shortest: The shortest step to make, for an f that moves in stairs; then long
@@ -80,26 +80,30 @@ def slope(
     Returns:
         A `Slope`. Its error is infinite where no two steps agree, such as at a pole.
 
+    Raises:
+        Exception: What `along` raises at each step.
+
     Example:
         >>> import numpy as np
         >>> found = slope(lambda t: np.array([np.exp(t), abs(t)]), np.array([1.0, 0.0]), 2e-16)
         >>> bool(abs(found.value[0] - 1) < 1e-9), found.kink.tolist()
         (True, [False, True])
     """
+    raised: list[Exception] = []
 
     def at(t: float) -> Array:
         try:
             return along(t)
-        except Exception:  # outside f's domain, where other functions give NaN
+        except Exception as error:  # outside f's domain, where other functions give NaN
+            raised.append(error)
             return np.full(middle.shape, np.nan)
 
-    if eps > dtypes.FLOAT32.eps:
-        steps = [h for h in COARSE_STEPS if h >= 16 * eps]
-        return _read({h: (at(h), at(-h)) for h in steps}, middle, eps)
     values: dict[float, tuple[Array, Array]] = {}  # f ahead and behind, by step
     # What moves in stairs may be a search or an iteration, which may not end far from the point.
     left = [SHORTER, CLOSER, FIRST] if shortest else [LONGER, SHORTER, CLOSER, FIRST]
     shortest = max(shortest, 64 * eps)  # a shorter one shows only rounding
+    if eps > dtypes.FLOAT32.eps:
+        left, shortest = [COARSE_STEPS], 16 * eps
     while left:
         more = left.pop()
         new = [h for h in more if h >= shortest]
@@ -110,6 +114,8 @@ def slope(
         still = all(np.array_equal(side, middle) for side in sum(values.values(), ()))
         if (enough or still) and (bent or _holds(found, at, eps, max(SHORT, shortest))):
             del left[0 if enough else 1 :]  # if f stood still, only the last is left
+    if raised and not np.isfinite(found.value).any():
+        raise raised[-1]
     return found
 
 

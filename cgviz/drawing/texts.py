@@ -352,8 +352,8 @@ def describe(shown: Selection, step: int | None = None) -> str:
         if band and level != before:
             lines.append(f"{band[level].capitalize()}:")
         start, before = shown.nodes[edge.source].level, level
-        of = f", of the {band[start]}," if start != level else ""
-        text = f"{names[edge.source]}{of} to {names[edge.target]}: "
+        where = f' in the band "{band[start]}"' if start != level else ""
+        text = f"{names[edge.source]}{where} to {names[edge.target]}: "
         text += f"{edge.values} values" if edge.values > 1 else "value"
         text += f" {spoken(edge.value.numpy())}"
         if edge.contribution is not None and (step is None or edge.order <= step):

@@ -1164,4 +1164,20 @@ def test_an_f_that_raises_at_every_other_input_is_not_judged():
         tf.debugging.assert_equal(x, 2.0)
         return x * x
 
-    assert "not judged here" in cgviz.check(only_at_2, 2.0).headline
+    report = cgviz.check(only_at_2, 2.0, order=2)
+    assert report.headline == "check of only_at_2: – not judged here (1 warning)"
+    assert "f raised InvalidArgumentError: Condition x == y did not hold" in str(report.findings[0])
+
+
+def test_a_rule_that_raises_beside_the_point_has_no_second_derivative():
+    @tf.custom_gradient
+    def cube(x):
+        def grad(upstream):
+            tf.debugging.assert_equal(x, 2.0)
+            return upstream * 3.0 * tf.stop_gradient(x) ** 2
+
+        return x**3, grad
+
+    ((level, message),) = second_order(cube, 2.0, order=2)
+    assert level == "error"
+    assert message.startswith("the second derivative raised InvalidArgumentError")

@@ -214,4 +214,6 @@ def test_each_edge_of_a_picture_in_bands_is_told_in_its_band():
         "x (input) to sin: value 2, no gradient: nothing arrives.",
     ]
     assert lines[3] == "Inner backward pass:"
-    assert lines[4].startswith("x (input), of the forward pass, to cos: value 2, gradient −0.9093")
+    assert lines[4].startswith(
+        'x (input) in the band "forward pass" to cos: value 2, gradient −0.9093'
+    )
