@@ -42,8 +42,9 @@ def check(
     (f(x+h) - f(x-h)) / 2h extrapolated to h = 0, in float64 if f runs in it. The rules are also run
     with other upstreams, and at inputs nearby, and f is differentiated twice, run in a graph, and
     so on. f may contain custom gradients at any depth, or none. An f that gives another value each
-    time is not judged, and not ok. Where a slope is infinite nothing can be judged: a warning names
-    the entry, and if it is so for all, the headline says "not judged here".
+    time, with every seed fixed, is not judged, and not ok. Where a slope is infinite nothing can be
+    judged: a warning names the entry, and if it is so for all, the headline says "not judged here".
+    If it says "right at this point only", the gradient is wrong beside the point.
 
     Args:
         f: A function of tensors that returns a tensor, or a nested structure of tensors.
@@ -54,7 +55,8 @@ def check(
         surrogate: Whether the rule differs from the true derivative on purpose (straight-through,
             clipping, reversal). If so, the report shows the bias, which is no error, and no second
             derivative is judged.
-        where: Some of "eager", "graph", "xla" and "saved". "saved" saves f and loads it in a
+        where: Some of "eager", "graph", "xla" and "saved". What fails under "xla" only is a
+            warning. "saved" saves f and loads it in a
             fresh process, which takes some seconds. To check a model that was loaded from a file,
             call `check` in a fresh process, without "saved": the process that saved the model may
             have rules that the file lacks.
@@ -162,8 +164,10 @@ class Report(Outcome):
         words = ", ".join(counted(n, word) for n, word in counts if n)
         surrogate = "surrogate" in results.rows
         unknown = derivatives.UNCERTAIN, derivatives.RAISES
-        self.judged = surrogate or results.row("value").reason not in unknown
+        self.judged = surrogate or not results.row("value").reason.startswith(unknown)
         right = "✓ right as a surrogate" if surrogate else "✓ right"
+        if results.row("second order").reason == derivatives.HERE:
+            right = f"✓ {derivatives.HERE}"
         right = right if self.judged else "– not judged here"
         wrong = {each.rule for each in self.findings if each.level == "error"}
         outcome = "✗ not judged" if wrong == {"mutation"} else "✗ wrong" if wrong else right

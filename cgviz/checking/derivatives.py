@@ -25,12 +25,16 @@ from .flattened import Leaf, Pulled, first_derivative, largest, leaf_at
 
 UNCERTAIN = "finite differences are too uncertain here"
 RAISES = "f raises beside this point"
+HERE = "right at this point only"
 STAIRS = "moves in stairs"  # what f does: see `_compared`
 TIED = "has a kink in several inputs at once"  # see `tied`
 EARLY = "f is an iteration that stops early"  # see `stops_early`
 LONGER = 2.0**-12  # the shortest step for an f that moves in stairs, such as those of 20 halvings
 FEW = 4  # up to so many inputs all second derivatives are compared: each costs many gradients
 GRADIENTS = 90  # for each argument or variable, of the second order: 41 to 123 for Keras layers
+MOST_BLIND = (
+    0.5  # of the mean derivative: if a larger error could be missed, nothing is called right
+)
 COARSE = dtypes.FLOAT16.wrong  # the tolerance with which no second order is judged
 BESIDE = 2.0**-10  # of the size of an input: near enough to be in the domain, and off the point
 ELSEWHERE = 0.875  # of the inputs: far enough for a curve to have another slope
@@ -93,7 +97,10 @@ def value(case: Case) -> None:
     elif not (found.mismatches or case.surrogate or results.row("kink").reason in (STAIRS, TIED)):
         with suppress(Exception):  # f may raise there
             _elsewhere(case)
-    results.passed("value", _agreement(case, found))
+    agreement = _agreement(case, found)
+    if found.dtype.coarse and found.blind > MOST_BLIND and not case.surrogate:
+        results.skipped("value", f"{UNCERTAIN}: {agreement}")
+    results.passed("value", agreement)
     results.passed("none", "None only where the derivative is 0")
     if case.custom:
         results.passed("captured", "nothing is used behind the rule's back")
@@ -130,14 +137,25 @@ def _elsewhere(case: Case) -> None:
     """Where all inputs are a little smaller, a gradient stays the same only if the true one does.
 
     Multiples of the inputs keep their zeros, order, symmetry and signs, and shares stay below 1.
+    They keep kinks as well: there a gradient may fit each entry, and not all of them together.
     """
     judged, there = case.judged, ELSEWHERE * case.judged.x
     claim = judged.claim(case.upstream, there)
     stays = np.where(np.isclose(claim, case.wide.vector), np.sign(claim) * judged.scale, 0.0)
     for leaf in (each for each in judged.leaves if stays[each.span].any()):
-        yours, true = _along(case, there, only(stays, leaf.span))
-        give = max(0.01, case.dtype.wrong) * yours + 5 * true.error
-        if max(true.low - yours, yours - true.high) > give:
+        direction = only(stays, leaf.span)
+        if not _off(case, there, direction):
+            continue
+        if numbers := _off(case, judged.x, direction):
+            case.results.broken(
+                "value",
+                f"wrong for {leaf.name}",
+                f"the gradient for {leaf.name} fits each entry that is moved alone, but not all of "
+                f"them together: {numbers}.",
+                "Where numbers are equal, they share what one of them would get: their gradients "
+                "add up to that.",
+            )
+        else:
             case.results.broken(
                 "value",
                 f"stale for {leaf.name}",
@@ -146,6 +164,15 @@ def _elsewhere(case: Case) -> None:
                 "Does the rule use numbers of another run, such as a tensor made from a variable "
                 "when a layer was built, or a constant that is right here only?",
             )
+
+
+def _off(case: Case, x: Array, direction: Array) -> str:
+    """By what the claim is off along a direction at any point, in words; "" if it is right."""
+    yours, true = _along(case, x, direction)
+    give = max(0.01, case.dtype.wrong) * yours + 5 * true.error
+    if not max(true.low - yours, yours - true.high) > give:  # NaN is told elsewhere
+        return ""
+    return f"yours {style.number(yours)}, true {_sure(true.value[0], true.error[0])}"
 
 
 def _along(case: Case, x: Array, direction: Array) -> tuple[float, Slope]:
@@ -176,7 +203,9 @@ def _agreement(case: Case, found: Comparison) -> str:
 
 def _blind(case: Case) -> str:
     """In words, the rule that is broken where a claim is not finite or has a wrong shape."""
-    broken = filter(case.results.has, ("shape", "finite gradient", "finite forward"))
+    lost = bool(np.isnan(case.wide.vector).any())
+    names = ("dtype",) * lost + ("upstream",) * case.linear  # it may give NaN, and be linear
+    broken = filter(case.results.has, ("shape", "finite gradient", "finite forward", *names))
     return next((f"not judged: see {rule}" for rule in broken), "")
 
 
@@ -282,6 +311,10 @@ _FLAT = (
     "If it replaces a 0 on purpose, as a straight-through estimator does, say so with "
     "surrogate=True."
 )
+_LEAK = (
+    "This output does not change with this input, but does with others: a sum over the wrong axis, "
+    "or without a mask, mixes rows or groups."
+)
 _NO_LABELS = " If it gets none on purpose, as labels do, close over it: lambda x: f(x, labels)."
 _NOT_TRAINED = (
     " If it gets none on purpose, as one that moving averages train, make it with trainable=False."
@@ -342,7 +375,8 @@ def _pattern(found: Comparison, case: Case, leaf: Leaf, wrong: Sequence[Mismatch
     # Of sums one wrong entry is known: f is flat there if no output moves with that input.
     still = found.summed == 1 or wrong[0].beside <= NOTHING * abs(wrong[0].yours)
     if still and all(each.flat for each in wrong):
-        return _FLAT
+        rows = [found.true[each.output, leaf.span] for each in wrong if found.true.size]
+        return _LEAK if rows and all(row.any() for row in rows) else _FLAT
     general = _GENERAL if case.guilty(leaf) else _NO_RULE
     matrix = np.asarray(leaf.source)
     square = matrix.ndim > 1 and matrix.shape[-1] == matrix.shape[-2]
@@ -524,7 +558,7 @@ def _beside(case: Case, level: str) -> None:
             also = "is wrong" if vague else "not"
             case.results.broken(
                 "second order",
-                f"wrong for {leaf.name}",
+                f"wrong for {leaf.name}" if vague else HERE,
                 f"the gradient for {leaf.name} {here} {also} beside this point, so its own "
                 f"derivative is wrong{numbers if one else ''}.",
                 "Check at a nearby point: there the wrong entries of the gradient are named.",

@@ -29,7 +29,7 @@ from ..recording.build import dense, variable_name
 from ..recording.events import CallEvent
 from .case import Case, CustomStep, Results, Rule
 from .comparison import apart
-from .flattened import join, largest, largest_beside, ops_of, split, to_vector
+from .flattened import join, largest, largest_beside, ops_of, split, to_vector, vector_size
 
 # --- what f raises -----------------------------------------------------------------------------
 
@@ -194,7 +194,7 @@ def upstream(case: Case) -> None:
     except Exception:
         results.skipped("upstream", "not judged: the rule cannot be run again")
     for label, (reason, words) in found:
-        if reason and case.surrogate and reason != "ignored":
+        if reason and case.surrogate and reason not in ("ignored", "NaN at 0"):
             results.skipped("upstream", f"not linear, as a surrogate may be: {words}")
         elif reason:
             hint = _USES_OF_UPSTREAM[reason]
@@ -225,6 +225,8 @@ def _use_of_upstream(case: Case, step: CustomStep) -> tuple[str, str]:
 
 _USES_OF_UPSTREAM = {
     "ignored": "A rule returns upstream · local: multiply each gradient by the upstream.",
+    "NaN at 0": "An output that the loss does not use sends upstream 0, and downstream is 0 then: "
+    "tf.math.divide_no_nan.",
     "not the same twice": "Draw random numbers once, in the forward part, and let the rule use the "
     "same ones.",
     "not linear": "A rule returns upstream · local, which is linear in upstream. If it changes "
@@ -265,7 +267,10 @@ def nonlinearity(
     if apart(pull(u), at_u, give).size:
         words = "the same upstream gives two downstreams, as where random numbers are drawn anew"
         return "not the same twice", words
-    left = apart(pull(0 * u), 0 * at_u, give)
+    at_0 = pull(0 * u)
+    if (np.isnan(at_0) & np.isfinite(at_u)).any():
+        return "NaN at 0", "upstream 0 gives NaN, as where upstream is divided by its own size"
+    left = apart(at_0, 0 * at_u, give)
     if left.size:
         used = apart(at_u, at_v, give)
         stuck = np.setdiff1d(left, used)
@@ -379,8 +384,8 @@ def finite_gradient(case: Case) -> None:
     """Finite inputs give finite gradients."""
     vector = case.eager.vector
     pairs = zip(case.flat.leaves, case.eager.gradients, strict=True)
-    # A gradient of a wrong shape is NaN in the vector too, but does not count here.
-    fits = [np.full(x.size, g is None or g.shape == x.source.shape) for x, g in pairs]
+    # A gradient with too many or too few numbers is NaN in the vector too, and not meant here.
+    fits = [np.full(x.size, g is None or vector_size(g) == x.size) for x, g in pairs]
     wrong = np.flatnonzero(~np.isfinite(vector) & np.concatenate(fits))
     if not wrong.size:
         case.results.passed("finite gradient", "every gradient is finite")

@@ -1181,3 +1181,33 @@ def test_a_rule_that_raises_beside_the_point_has_no_second_derivative():
     ((level, message),) = second_order(cube, 2.0, order=2)
     assert level == "error"
     assert message.startswith("the second derivative raised InvalidArgumentError")
+
+
+def test_a_gradient_that_is_right_at_this_point_only_is_so_called():
+    swapped = tf.custom_gradient(lambda a, b: (a * b, lambda dy: (dy * a, dy * b)))
+    report = cgviz.check(swapped, np.ones(3), np.ones(3))
+    assert report.headline == "check of f: ✓ right at this point only (2 warnings)"
+
+
+def test_at_a_tie_entries_that_fit_alone_and_not_together_are_wrong():
+    def first(x):
+        m = tf.reduce_max(x)
+        return m, lambda dy: dy * tf.cast(x == m, x.dtype)
+
+    found, *_ = cgviz.check(tf.custom_gradient(first), [1.0, 1.0, 0.0]).findings
+    assert "not all of them together: yours 2, true 1." in found.message
+
+
+def test_a_sum_over_the_wrong_axis_is_told_from_a_missing_mask():
+    def softmax(x):
+        p = tf.nn.softmax(x)
+        return p, lambda dy: p * (dy - tf.reduce_sum(dy * p))
+
+    x = np.random.default_rng(0).normal(size=(2, 3))
+    found, *_ = cgviz.check(tf.custom_gradient(softmax), x).findings
+    assert found.hint.endswith(
+        "a sum over the wrong axis, or without a mask, mixes rows or groups."
+    )
+    relu = tf.custom_gradient(lambda x: (tf.nn.relu(x), lambda dy: dy))
+    found, *_ = cgviz.check(relu, x).findings
+    assert "where a clip, a relu or a round is flat" in found.hint

@@ -549,3 +549,30 @@ def test_a_warning_of_one_call_hides_no_error_of_another_call_of_the_same_rule()
 
     for f in (first, last):
         assert not cgviz.check(f, [1.0, 2.0], [3.0, 4.0]).ok
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        lambda dy, x: dy * dy / dy * tf.cos(x),
+        lambda dy, x: tf.norm(dy) * (dy / tf.norm(dy)) * tf.cos(x),
+    ],
+)
+def test_a_rule_that_gives_nan_where_upstream_is_0_is_wrong(rule):
+    f = tf.custom_gradient(lambda x: (tf.sin(x), lambda dy: rule(dy, x)))
+    (found,) = cgviz.check(f, [0.1, 0.2, 0.3]).findings
+    assert (found.rule, found.level) == ("upstream", "error")
+    assert "upstream 0 gives NaN" in found.message
+
+
+def test_a_surrogate_may_not_give_nan_where_upstream_is_0():
+    f = tf.custom_gradient(lambda x: (tf.sin(x), lambda dy: dy / tf.norm(dy)))
+    assert not cgviz.check(f, [0.1, 0.2], surrogate=True).ok
+    safe = tf.custom_gradient(lambda x: (tf.sin(x), lambda dy: dy / (tf.norm(dy) + 1e-9)))
+    assert cgviz.check(safe, [0.1, 0.2], surrogate=True).ok
+
+
+def test_of_a_float_gradient_for_a_complex_input_only_the_dtype_is_told():
+    real = tf.custom_gradient(lambda z: (tf.math.real(z), lambda dy: dy))
+    report = cgviz.check(real, tf.constant([1 + 2j, 3 - 1j], tf.complex64))
+    assert [found.rule for found in report.findings] == ["dtype"]
