@@ -194,7 +194,7 @@ def added(terms: Sequence[str]) -> str:
     return " + ".join(terms).replace(f"+ {MINUS}", f"{MINUS} ")
 
 
-def equals(products: Sequence[Sequence[str]], result: str) -> str:
+def equals(products: Sequence[Sequence[str]], result: str, digits: int = 4) -> str:
     """The sign between a sum of products and `result`: ≈ if the printed numbers disagree, else =.
 
     >>> equals([("1.701", "1.701")], "2.895"), equals([("2", "−3"), ("1", "4")], "−2")
@@ -208,7 +208,8 @@ def equals(products: Sequence[Sequence[str]], result: str) -> str:
 
     try:
         found, given = sum(prod(map(read, each)) for each in products), read(result)
-        alike = [number(x) == number(y) for x, y in zip(found.flat, given.flat, strict=True)]
+        pairs = zip(found.flat, given.flat, strict=True)
+        alike = [number(x, digits) == number(y, digits) for x, y in pairs]
     except ValueError:  # not written out, or no ordinary numbers
         return "="
     return "=" if all(alike) else "≈"

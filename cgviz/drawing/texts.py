@@ -49,6 +49,7 @@ class Moments:
         self.forward = [i for i, n in enumerate(nodes) if n.kind not in SOURCES and n.owner < 0]
         self.ran = {i: place + 1 - len(self.forward) for place, i in enumerate(self.forward)}
         last = {max(node.orders) for node in nodes if node.orders}
+        last |= {shown.steps} - {0}  # at which all has come, though its op may be left out
         self.backward = sorted({e.order for e in shown.edges if e.order} | last)
 
     @property

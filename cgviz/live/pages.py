@@ -135,7 +135,7 @@ class PageBuilder:
         return self._displays[key]
 
     def picture(self, which: int | None = None, toggled: Sequence[str] = ()) -> Document:
-        """What stays while only numbers change: the display lists, and the lines of the code.
+        """What stays while only numbers change: display lists, their legend, the lines of the code.
 
         Each line comes with the nodes that it made.
         """
@@ -147,6 +147,7 @@ class PageBuilder:
         found = [_line(text, nodes) for (_, text), nodes in sorted(lines.items())]
         return {
             "displays": [each.document() for each in self.displays(which, toggled)],
+            "legend": _legend(self.displays(which, toggled)[0]),
             "code": panel.element("ol.code", *found) if found else None,
         }
 
@@ -329,13 +330,12 @@ def document(builders: Sequence[PageBuilder], which: int) -> Document:
         "passes": names,
         "which": which,
         "names": told_apart([each.trace.title for each in builders], "trace"),
-        "legend": _legend(builders[0].displays(which)[0], len(builders) > 1),
         "pages": pages(builders, which, []),
         "latex": [trace.chain_rule(i).latex for i in range(len(names) * few)],
     }
 
 
-def _legend(shown: Display, two: bool) -> panel.Element:
+def _legend(shown: Display) -> panel.Element:
     """What the lines and marks of a picture mean."""
     rows = []
     for role, words in shown.legend:
@@ -343,8 +343,6 @@ def _legend(shown: Display, two: bool) -> panel.Element:
         hidden = {"viewBox": "0 0 34 10", "aria-hidden": "true"}
         swatch = [panel.element("svg.swatch", *sample, **hidden)] if sample else []
         rows.append(panel.element("li", *swatch, words))
-    if two:
-        rows.append(panel.element("li", "≠ or underlined: differs from the other picture"))
     return panel.element("ul.legend", *rows)
 
 
@@ -353,6 +351,8 @@ def pages(builders: Sequence[PageBuilder], which: int, toggled: Sequence[str]) -
     found = [each.page(which, toggled) for each in builders]
     if len(found) == 2:
         mark(*found)
+        words = "≠ or underlined: differs from the other picture"
+        found[0]["legend"].append(panel.element("li", words))
     return found
 
 

@@ -333,9 +333,9 @@ class Writer:
             words = f"{DOTS} ({count(self.left)} more path{'s' * (self.left != 1)})"
             found.append(("+", [[words]]))
         problem = self.problem()
-        if not problem and self.is_small():
-            found += self.numbers()
-        found += self.result(problem)
+        sums = self.numbers() if not problem and self.is_small() else []
+        found += [line for terms in sums for line in split(relation(terms), terms)]
+        found += self.result(problem, *sums[-1:])
         # The value of a product of one factor is not repeated; terms that read the same all stay.
         return found[:1] + [b for a, b in pairwise(found) if a != b or b[0] == "+"]
 
@@ -361,17 +361,15 @@ class Writer:
         values += [v for s in self.derivative.steps for v in s.op.outputs]
         return not self.left and all(0 < value.size <= MOST_ENTRIES for value in values)
 
-    def numbers(self) -> list[Line]:
+    def numbers(self) -> list[Terms]:
         """The products in numbers and, if there are several paths, the value of each product."""
         seeds = [[row(path.upstream)] if self.seeded else [] for path in self.paths]
         terms = [
             self.product(path, seed, jacobian) for path, seed in zip(self.paths, seeds, strict=True)
         ]
-        found = split(relation(terms), terms)
         if len(self.paths) > 1 and max(map(len, terms)) > 1:
-            values = [[row(path.products[-1])] for path in self.paths]
-            found += split(relation(values), values)
-        return found
+            return [terms, [[row(path.products[-1])] for path in self.paths]]
+        return [terms]
 
     def problem(self) -> str:
         """Why the product of the locals cannot be written as the gradient; empty if it can."""
@@ -385,13 +383,18 @@ class Writer:
         rules = " and ".join(f"`{name}`" for name in nonlinear[:3])
         return f"{found}: the rule of {rules} is not linear in its upstream" if rules else found
 
-    def result(self, problem: str) -> list[Line]:
-        """The gradient of the trace and, if it is not the product, the reason."""
+    def result(self, problem: str, terms: Terms = ()) -> list[Line]:
+        """The gradient of the trace, after the sum of `terms`; or why it is not the product."""
         gradient = self.derivative.gradient
         small = 0 < gradient.size <= 4 * MOST_ENTRIES
         result = row(gradient, alone=True) if small else style.array(gradient)
         if not problem:
-            return [(relation([[result]]), [[result]])]
+            sign = relation([[result]])
+            written = [[plain(part).strip("()") for part in term] for term in terms]
+            numbers = all(len(each) == 1 or "[" not in "".join(each) for each in written)
+            if terms and sign == "=" and numbers:  # a product of matrices is not read again
+                sign = style.equals(written, plain(result), DIGITS)
+            return [(sign, [[result]])]
         said = f"gradient in this trace: {plain(result)}"
         return [("", [[words]]) for words in (said, *textwrap.wrap(f"({problem})", WIDTH - 20))]
 

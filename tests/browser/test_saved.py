@@ -103,11 +103,34 @@ def test_nothing_tells_what_has_not_come(offline, tmp_path):
             assert style.number(trace.value.item()) not in told
 
 
-def test_it_has_every_pass(offline, tmp_path):
+def test_it_has_every_pass_each_with_its_legend(offline, tmp_path):
     cgviz.trace(lambda x: x * x * x, 2.0, order=2).save(tmp_path / "flow.html")
     offline.goto((tmp_path / "flow.html").as_uri())
-    offline.get_by_label("Backward pass").first.select_option("1")
-    has_count(offline.locator("g.cgviz-band"), 2)
+    legend, passes = offline.locator(".cgviz-legend"), offline.get_by_label("Backward pass").first
+    for which, bands, told in (
+        ("1", 2, ["value", "gradient of the outer backward pass"]),
+        ("0", 0, ["forward value", "backward gradient"]),
+    ):
+        passes.select_option(which)
+        has_count(offline.locator("g.cgviz-band"), bands)
+        assert legend.locator("li").all_inner_texts() == told
+
+
+def test_at_its_end_all_is_shown_though_the_last_op_is_not(offline, tmp_path):
+    def masked(x):
+        return tf.reduce_sum(tf.where(x > 0.0, tf.sqrt(x), tf.zeros_like(x)) * x)
+
+    cgviz.trace(masked, [4.0, 0.0, -1.0]).save(tmp_path / "flow.html")
+    offline.goto((tmp_path / "flow.html").as_uri())
+    told = offline.locator(".cgviz-reason", has_text="boolean")
+    for key, words, shown in (
+        ("End", "Backward step 5 of 5: a rule runs that is not shown.", True),
+        ("ArrowLeft", "Backward step 4 of 5: √x gets", False),
+        ("ArrowRight", "Backward step 5 of 5: a rule runs that is not shown.", True),
+    ):
+        offline.keyboard.press(key)
+        assert offline.locator(".cgviz-status").inner_text().startswith(words)
+        assert told.is_visible() == shown
 
 
 def test_its_policy_lets_in_no_other_script_and_no_request(page, tmp_path):

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import cgviz
 from cgviz import suspects
-from cgviz.drawing import texts
+from cgviz.drawing import display, texts
 from cgviz.graph.selection import select
 
 
@@ -21,6 +21,11 @@ def written(shown):
 def last(shown, *of):
     found = written(shown)
     return found[of].at(np.inf) if of in found else ""
+
+
+def masked(x):
+    """Its last step is that of `zeros_like`, to which no gradient flows: it is not shown."""
+    return tf.reduce_sum(tf.where(x > 0.0, tf.sqrt(x), tf.zeros_like(x)) * x)
 
 
 def test_the_sum_of_a_fan_out_is_visible():
@@ -77,6 +82,24 @@ def test_steps_reveal_the_gradients_one_by_one():
         (2, "3 + 3 + …"),
         (3, "dy/dx = 3 + 3 − 0.99 = 5.01"),
     )
+
+
+@pytest.mark.parametrize(
+    ("f", "at", "ends"),
+    [
+        (masked, [4.0, 0.0, -1.0], ("link", "reason", "⊘ boolean", "backward step 5 of 5")),
+        (lambda x: tf.identity(x), 2.0, ("node", "gradient", "dx/dx = 1", "backward step 1 of 1")),
+        (tf.zeros_like, 2.0, ("node", "gradient", "gradient = ∅ None", "backward step 1 of 1")),
+    ],
+)
+def test_all_has_come_at_the_last_moment_though_its_op_is_not_shown(f, at, ends):
+    shown = select(cgviz.trace(f, at))
+    *_, (moment, name) = display.make(shown).moments()
+    found = texts.written(shown)
+    assert all(text.at(moment) == text.at(np.inf) for text in found)
+    of, role, words, where = ends
+    assert words in [text.at(moment) for text in found if (text.of, text.role) == (of, role)]
+    assert name == where
 
 
 def test_what_is_still_to_come_is_where_it_will_be_in_the_sum():

@@ -186,6 +186,19 @@ def test_a_rule_that_is_not_linear_gets_no_equality():
     )
 
 
+@pytest.mark.parametrize(
+    ("f", "printed"),
+    [
+        (lambda x: x / 3.0 + x / 3.0 + x / 3.0, ["≈ 0.33333 + 0.33333 + 0.33333", "≈ 1"]),
+        (lambda x: 3.0 * (x / 3.0), ["≈ 3 · 0.33333", "≈ 1"]),
+        (lambda x: x / 4.0 + x / 4.0, ["= 0.25 + 0.25", "= 0.5"]),
+        (lambda x: x / -3.0 + x / -3.0, ["≈ (−0.33333) + (−0.33333)", "≈ −0.66667"]),
+    ],
+)
+def test_a_gradient_is_about_what_the_printed_numbers_do_not_give(f, printed):
+    assert [line.strip() for line in lines(f, 1.0)[-2:]] == printed
+
+
 def test_every_equality_in_numbers_is_true():
     for x in (0.5, 1.0, -3.0):
         for f in (tf.sin, lambda x: x * x + 3.0 * x, lambda x: tf.exp(x) * x):

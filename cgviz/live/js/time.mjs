@@ -29,7 +29,7 @@ const NOTHING = "nothing has run yet; inputs and variables have their values.";
 export function sentence({ display, panels, texts }, step, asked) {
   const where = textAt(display.moments, step);
   const { ruled, ran } = panels[nodeAt(display, step)] ?? {};
-  const told = step === SEED ? texts.seed : step > 0 ? ruled : ran;
+  const told = step === SEED ? texts.seed : step > 0 ? ruled ?? "a rule runs that is not shown." : ran;
   const words = asked ? `predict. ${asked.text} ${asked.verdict ?? ""}` : told ?? NOTHING;
   return `${where[0].toUpperCase()}${where.slice(1)}: ${words}`;
 }

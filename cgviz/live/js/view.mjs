@@ -67,8 +67,7 @@ export class View {
     Object.assign(this, above, below, { panel: makePanel(this) });
     this.parts = [...Object.values(above), ...Object.values(below), this.panel].filter((part) => part);
     const [over, under] = [above, below].map((parts) => Object.values(parts).map((part) => part?.element));
-    this.stages = h("div.stages");
-    this.left = h("div.left", {}, this.stages, built(doc.legend));
+    Object.assign(this, { stages: h("div.stages"), left: h("div.left") });
     this.status = h("p.status", { role: "status" });
     this.root = h("div.view", {
       role: "group", "aria-label": `Gradient flow of ${doc.title}`,
@@ -346,6 +345,7 @@ export class View {
       const picture = makePicture(page, side, name, (fold) => this.cache.canTurn(fold), (made) => this.listeners(made));
       return Object.assign(picture, { map: page.norms ? makeMinimap(picture) : null });
     });
+    fill(this.left, this.stages, built(pages[0].legend)); // of this pass
     const widths = pages.map(({ display }) => readable(display));
     const caption = (side) => two && h("figcaption", {}, doc.names[side]);
     fill(this.stages, ...this.pictures.map(({ box, map }, side) =>
