@@ -175,7 +175,7 @@ class Cells:
         failed = []
         try:
             signal.setitimer(signal.ITIMER_REAL, self.seconds, AGAIN)
-            names = {**self.shell.user_ns, **self.fixed, **self.names}
+            names = {**self.shell.user_ns, **self.names}
             exec(compile(probe, "<hidden test>", "exec"), names)
         except BaseException as error:
             failed = [{"error": described(error), "hint": self._hint(error)}]

@@ -33,6 +33,10 @@ from .flattened import Flattened, Kept, Leaf, Pulled, largest, largest_beside
 # TensorFlow's ops that draw from a random stream. Stateless ops take their seed as an input.
 _DRAWS = re.compile(r"(?!Stateless).*(Random|Multinomial|TruncatedNormal|CandidateSampler)")
 
+NAN = (
+    "NaN at 0"  # what is wrong with a rule that is NaN for upstream 0, and may be linear elsewhere
+)
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -178,7 +182,7 @@ class Case:
     def linear(self) -> bool:
         """Whether every rule is linear in its upstream, as far as that was judged."""
         row = self.results.row("upstream")
-        return row.state in ("", "pass") or row.reason == "NaN at 0"
+        return row.state in ("", "pass") or row.reason == NAN
 
     @property
     def y(self) -> Array:

@@ -32,9 +32,8 @@ EARLY = "f is an iteration that stops early"  # see `stops_early`
 LONGER = 2.0**-12  # the shortest step for an f that moves in stairs, such as those of 20 halvings
 FEW = 4  # up to so many inputs all second derivatives are compared: each costs many gradients
 GRADIENTS = 90  # for each argument or variable, of the second order: 41 to 123 for Keras layers
-MOST_BLIND = (
-    0.5  # of the mean derivative: if a larger error could be missed, nothing is called right
-)
+# Of the mean derivative: if a larger error could be missed, nothing is called right.
+MOST_BLIND = 0.5
 COARSE = dtypes.FLOAT16.wrong  # the tolerance with which no second order is judged
 BESIDE = 2.0**-10  # of the size of an input: near enough to be in the domain, and off the point
 ELSEWHERE = 0.875  # of the inputs: far enough for a curve to have another slope

@@ -27,7 +27,7 @@ from ..reading.format import clipped
 from ..recording import arguments, source
 from ..recording.build import dense, variable_name
 from ..recording.events import CallEvent
-from .case import Case, CustomStep, Results, Rule
+from .case import NAN, Case, CustomStep, Results, Rule
 from .comparison import apart
 from .flattened import join, largest, largest_beside, ops_of, split, to_vector, vector_size
 
@@ -194,7 +194,7 @@ def upstream(case: Case) -> None:
     except Exception:
         results.skipped("upstream", "not judged: the rule cannot be run again")
     for label, (reason, words) in found:
-        if reason and case.surrogate and reason not in ("ignored", "NaN at 0"):
+        if reason and case.surrogate and reason not in ("ignored", NAN):
             results.skipped("upstream", f"not linear, as a surrogate may be: {words}")
         elif reason:
             hint = _USES_OF_UPSTREAM[reason]
@@ -225,7 +225,7 @@ def _use_of_upstream(case: Case, step: CustomStep) -> tuple[str, str]:
 
 _USES_OF_UPSTREAM = {
     "ignored": "A rule returns upstream · local: multiply each gradient by the upstream.",
-    "NaN at 0": "An output that the loss does not use sends upstream 0, and downstream is 0 then: "
+    NAN: "An output that the loss does not use sends upstream 0, and downstream is 0 then: "
     "tf.math.divide_no_nan.",
     "not the same twice": "Draw random numbers once, in the forward part, and let the rule use the "
     "same ones.",
@@ -269,7 +269,7 @@ def nonlinearity(
         return "not the same twice", words
     at_0 = pull(0 * u)
     if (np.isnan(at_0) & np.isfinite(at_u)).any():
-        return "NaN at 0", "upstream 0 gives NaN, as where upstream is divided by its own size"
+        return NAN, "upstream 0 gives NaN, as where upstream is divided by its own size"
     left = apart(at_0, 0 * at_u, give)
     if left.size:
         used = apart(at_u, at_v, give)
