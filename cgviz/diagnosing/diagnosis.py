@@ -221,12 +221,6 @@ QUIET = "Other batches may have a gradient: more steps would tell."
 LOOK = "`history.trace(...).diagnose()` looks at one step."
 
 
-def _explained(trace: Trace) -> list[Finding]:
-    """Findings and remarks from the trace of one step, without second derivatives."""
-    found = diagnose(trace, trace.main)
-    return [*found, *found.remarks]
-
-
 def _kept(history: History, place: int, end: int) -> Trace:
     """The last trace kept of the steps from index `place` to before `end`, else the next one."""
     kept = sorted(step for step in history.traces if step >= history.steps[place])
@@ -238,7 +232,7 @@ def broken(history: History, end: int) -> Iterator[Told]:
     if end == len(history):
         return
     trace = history.traces[history.steps[end]]
-    found = (each for each in _explained(trace) if each.what in ("nan", "inf"))
+    found = (each for each in diagnose(trace, trace.main) if each.what in ("nan", "inf"))
     first = next(found, Finding("nan", "the target or a gradient is not finite.", LOOK, STABILITY))
     first = replace(first, message=f"at step {history.steps[end]}, {first.message}")
     fine = history.fine[end:]
@@ -252,7 +246,7 @@ def broken(history: History, end: int) -> Iterator[Told]:
 def lost(history: History, end: int) -> Iterator[Told]:
     """Variables, and tensors in their place, whose gradient is None or 0, from some step on."""
     named: set[str] = set()
-    explained = cache(_explained)
+    explained = cache(lambda trace: diagnose(trace, trace.main))  # without second derivatives
     for name, series in history.series.items():
         state = series.state[end - 1] if end and series.kind in numbers.GIVEN else ""
         told = ("none", "zero") if series.kind == "variable" else ("none",)
@@ -261,8 +255,8 @@ def lost(history: History, end: int) -> Iterator[Told]:
         place = _tail(np.asarray(series.state[:end]) == state) or 0
         since = _since(history, place)
         every = explained(_kept(history, place, end))
-        found = [x for x in every if x.what == state and name in x.sources]
-        found = [replace(x, message=f"{since}, {x.message}") for x in found]
+        own = (x for x in (*every, *every.remarks) if x.what == state and name in x.sources)
+        found = [replace(x, message=f"{since}, {x.message}") for x in own]
         named.update(source for each in found for source in each.sources)
         brief = end - place < OFTEN * end
         done = not any(history.target[place:end]) and not all(_masked(each.op) for each in found)

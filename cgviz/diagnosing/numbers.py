@@ -217,8 +217,7 @@ ZERO = (
     ),
     Cause("normalised", CHAIN, "sum", lambda case: case.centred, "note").says(
         "{name} is used with its mean subtracted, and the gradients of these uses add up to 0.",
-        "A sum of normalised values is always the same, and nearly so is that of their squares: "
-        "nothing is learned from it. Or the function is flat here, as at a minimum.",
+        "A sum of normalised values never changes. Or the function is flat here, as at a minimum.",
     ),
     Cause("uses cancel", CHAIN, ops="sum", level="note").says(
         "the gradients that the uses of {name} return add up to 0.", CANCELS
@@ -343,13 +342,8 @@ class GradientCase(Case):
         where = self.op.source if self.op and self.cause.name == "tf.where" else None
         return (where.file, where.line) if where else self.origin.step
 
-    def finding(self, values: list[Value], learns: bool | None = None) -> Finding:
-        """The finding about the sources affected.
-
-        Args:
-            values: The sources.
-            learns: Whether other sources learn; by default, whether any gradient is ordinary.
-        """
+    def finding(self, values: list[Value], small: Iterable[Value] = ()) -> Finding:
+        """The finding about the sources affected; `small` are all that are 0 but for rounding."""
         graph, op, began = self.graph, self.op, ""
         head = f"the gradient of {listed(map(graph.name, values))} is"
         if self.what == "zero":
@@ -363,8 +357,8 @@ class GradientCase(Case):
         what = rounded if self.what == "zero" else "not finite"
         message = f"{head} {what}: {began}{because}".strip()
         # A network still learns if one parameter has no effect, such as a bias before a softmax.
-        if learns is None:
-            learns = any(g is not None and is_ordinary(g) for _, g in graph.gradients)
+        others = (g for v, g in graph.gradients if v not in small)
+        learns = any(g is not None and is_ordinary(g) for g in others)
         level = self.cause.level if learns or self.cause is PERHAPS else "error"
         known = {"what": self.what, "message": message, "level": level}
         return graph.finding(self.cause, self, op, values, **known)
@@ -384,7 +378,7 @@ class GradientCase(Case):
     def equal(self) -> bool:
         """Whether two eigenvalues are equal, and upstream arrived at eigenvectors."""
         given = any(u.any() for u in self.step.upstream[1:] if u is not None)
-        return given and not np.diff(self.op.outputs[0].numpy()).all()
+        return given and not np.diff(self.step.op.outputs[0].numpy()).all()
 
     @property
     def not_taken(self) -> bool:
@@ -614,9 +608,7 @@ def cancels(step: Step, j: int) -> bool:
     It runs again for the absolute values of upstream, each scaled by a different factor below 1, so
     that nothing cancels and nothing that was 0 becomes larger.
     """
-    given = step.downstream[j]
-    if given is None:
-        return False
+    given: Any = step.downstream[j]
     terms = rerun(step, j, lambda u: np.abs(u) * unlike(u))
     return terms is not None and wide_norm([given]) < tolerance(given.dtype) * wide_norm([terms])
 

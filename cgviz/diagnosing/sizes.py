@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple
 
 from .. import style
 from ..findings import Finding
@@ -97,9 +98,8 @@ def scale(graph: PassGraph) -> list[Finding]:
             elif large and most > 0 and sign * decades(times) - most > SEVERAL:
                 changes.append((times, value, factors))
         found += [_changed(graph, cause, changes)] if changes else []
-    learns = sum(map(len, zeros.values())) < len(ordinary)
-    found += [GradientCase(graph, n, True).finding(v, learns) for n, v in zeros.items()]
-    return found
+    small = [*chain(*zeros.values())]
+    return found + [GradientCase(graph, n, True).finding(v, small) for n, v in zeros.items()]
 
 
 def shapes(graph: PassGraph) -> list[Finding]:
@@ -120,7 +120,8 @@ def cancelled(graph: PassGraph, factor: Factor, large: bool) -> Number | None:
     Without `large`, only what a softmax over one entry returned is looked at.
     """
     step, j = factor.step, factor.position
-    own = Number(step.op.inputs[j], step.downstream[j], step, j)
+    returned: Any = step.downstream[j]
+    own = Number(step.op.inputs[j], returned, step, j)
     if single(step.op) and factor.size < tolerance(factor.output.dtype):
         return own
     uses = [part.array for part in parts_of(graph, replace(own, step=None))] if large else []

@@ -141,9 +141,7 @@ class Display:
 
 
 def make(
-    shown: Selection,
-    space: tuple[float, float] = (NOTEBOOK, inf),
-    enough: float = 1.0,
+    shown: Selection, space: tuple[float, float] = (NOTEBOOK, inf), enough: float = 1.0
 ) -> Display:
     """Arrange a selection in the direction that suits a space; `largest` explains the arguments."""
     return largest(arranged(shown, space[0] / NARROWEST), space, enough)
@@ -227,11 +225,7 @@ class _Arranged:
     """A selection laid out in one direction; each target is a box after the node of its value."""
 
     def __init__(
-        self,
-        shown: Selection,
-        texts: Sequence[Text],
-        direction: Direction,
-        fields: Fields,
+        self, shown: Selection, texts: Sequence[Text], direction: Direction, fields: Fields
     ) -> None:
         self.shown, self.texts, self.fields = shown, texts, fields
         self.direction: Direction = direction

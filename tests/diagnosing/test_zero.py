@@ -66,14 +66,14 @@ def test_a_sum_that_cancels_is_not_taken_for_a_normalisation_over_one_entry():
 
 
 @pytest.mark.parametrize("layer", ["LayerNormalization", "BatchNormalization"])
-def test_a_sum_of_normalised_values_is_said_to_be_always_the_same_and_not_to_vanish(layer):
+def test_a_sum_of_normalised_values_is_said_never_to_change_and_not_to_vanish(layer):
     layer, x = getattr(keras.layers, layer)(), tf.random.stateless_normal((4, 8), (1, 2))
     layer.build(x.shape)
     report = cgviz.trace(lambda x: tf.reduce_sum(layer(2.0 * x, training=True)), x).diagnose()
     assert report.ok
     (note,) = (each for each in report.remarks if "x" in each.sources)
     assert "its mean subtracted" in note.message
-    assert "A sum of normalised values is always the same" in note.hint
+    assert "A sum of normalised values never changes" in note.hint
 
 
 def test_at_equal_eigenvalues_the_eigenvectors_are_not_called_flat():
