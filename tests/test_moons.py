@@ -1081,6 +1081,8 @@ def test_around_the_films_that_its_weights_would_take_is_the_mark_of_a_training(
         np.testing.assert_array_equal(line.get_ydata(), losses)
     lowest = [dot.get_xydata().tolist() for dot in falling.lines[1::2]]
     assert lowest == [[[1.0, 0.5]], [[0.0, 3.0]]]
+    told = [text.get_text() for text in falling.get_legend().get_texts()]
+    assert told == ["one", "other", "lowest"]
     border, ring, other, square, rest, theirs = plane.lines
     marks = ring, square
     for mark, look, taken in zip(marks, "os", ([2, 3], [3, 0]), strict=True):
@@ -1149,6 +1151,7 @@ def films_by_the_tape(steps, rate):
 
 def test_why_the_false_slopes_of_lesson_11_never_find_the_third_film():
     seen = films_by_the_tape(200, 0.3)
+    assert seen[0][3] - seen[0][4] > 0.2  # wrong from the first step
     for _, highest, hers, true, told, _ in seen[4:30]:
         assert highest == FROST
         assert true > hers + 0.3
