@@ -263,8 +263,10 @@ export class View {
     else this.set(pinned ? { pinned: null } : { selected: null });
   }
 
-  /** Show the picture alone, over the whole screen; or as before. */
+  /** Show the picture alone, over the whole screen; or as before, as large as it was. */
   present(presenting) {
+    const { back } = this;
+    this.back = presenting ? this.cameras() : null;
     this.play(0); // there its key is for one step
     this.history?.stop(); // there its button is not in sight
     this.set({ presenting, blank: false });
@@ -273,6 +275,7 @@ export class View {
     else if (document.fullscreenElement) document.exitFullscreen();
     for (const picture of this.pictures) picture.fitted = true;
     this.resize();
+    back?.();
     focus(this.field ?? this.pictures[0].svg);
   }
   fit(pictures, all) { fit(pictures, this.state.presenting, all); }
