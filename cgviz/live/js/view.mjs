@@ -120,12 +120,12 @@ export class View {
     for (const part of parts) part.paint?.();
     const asked = questions.openAt(state.step);
     fill(answers, ...asked.map((q) => this.form(q).field));
-    if (follow) this.follow();
-    this.overlay();
     const training = state.presenting && history ? `Training ${history.where()}. ` : "";
     const [n, waits] = [questions.open.length, !state.playing && !state.presenting];
     const ahead = n && waits && state.step < questions.allowed(Infinity) ? ` Press play: ${n} to answer.` : "";
     say(this.status, training + sentence(this.pages[0], state.step, asked[0]) + ahead);
+    if (follow) this.follow(); // below the sentence, which may have several lines, nothing is in sight
+    this.overlay();
   }
 
   /** Draw what lies on the pictures: a path of the chain rule, or else, while presenting, the equations of the op. */
