@@ -59,11 +59,11 @@ function itemOf(display, kind, i, side, g, canTurn) {
 
 export const isOpen = (display, name) => display.frames.some((frame) => frame.name === name);
 
-/** The classes of a group: what it is, its level of differentiation, and a node's kind and whether it is open. */
+/** The classes of a group: what it is, whether a band is the upper one, a node's kind and whether that is open. */
 function classesOf(display, of, i) {
   if (of !== "node") return of === "band" && i ? "band.upper" : of;
-  const { kind, level, group } = display.nodes[i];
-  return `node.${kind}${level ? ".upper" : ""}${isOpen(display, group) ? ".open" : ""}`;
+  const { kind, group } = display.nodes[i];
+  return `node.${kind}${isOpen(display, group) ? ".open" : ""}`;
 }
 
 export const makeText = ({ role, x, y, anchor, side, size }) =>
