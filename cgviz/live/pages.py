@@ -23,7 +23,7 @@ from ..drawing import display, texts
 from ..drawing.display import Display
 from ..graph import Array, Op, Pass, Trace, names, statistics
 from ..graph.selection import Selection, select
-from ..reading.format import told_apart
+from ..reading.format import counted, told_apart
 from . import panel
 
 Document = dict[str, Any]
@@ -323,7 +323,10 @@ def document(builders: Sequence[PageBuilder], which: int) -> Document:
     """All that the browser needs to begin: the pages of one trace, or of two side by side."""
     trace = builders[0].trace
     counts = [len(each.steps) for each in trace.passes]
-    names = [f"backward pass {i}: {n} step{'s' * (n != 1)}" for i, n in enumerate(counts)]
+    called = [f"backward pass {i}" for i in range(len(counts))]
+    if len(called) == 2 and {*trace.passes[0].ops} & {s.op for s in trace.passes[1].steps}:
+        called = ["inner backward pass", "outer backward pass"]  # as bands and the legend say
+    names = [f"{each}: {counted(n, 'step')}" for each, n in zip(called, counts, strict=True)]
     few = sum(counts) <= MOST_STEPS  # else the formulas are too long to be read
     return {
         "title": trace.title,
