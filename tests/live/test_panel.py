@@ -271,6 +271,13 @@ def test_a_zero_where_the_product_is_nan_is_not_said_to_be_what_a_dtype_cannot_h
     assert told == ["The rule returned 0, where upstream · local is ⚠ NaN."]
 
 
+def test_a_zero_beside_a_local_that_is_nan_is_said_to_be_unequal_also_in_a_matrix():
+    guarded = tf.custom_gradient(lambda x: (x, lambda u: tf.math.multiply_no_nan(0.0 / x, u)))
+    found = panels_of(guarded, [0.0, 4.0], upstream=[0.0, 1.0]).values()
+    told = [why(given) for each in found for given in each["inputs"] if why(given)]
+    assert told == ["The rule returned [0, 0], where upstream · local is ⚠ [NaN, 0]."]
+
+
 def test_the_matrices_of_two_outputs_are_one_sum():
     @tf.custom_gradient
     def halves(x):
