@@ -377,11 +377,8 @@ def mark(one: Document, other: Document) -> None:
     Where all links have the same ends a text is compared with that in its place, else with that of
     the node or link of the same name.
     """
-    ends = [
-        [(x["source"], x["target"], x["position"]) for x in page["displays"][0]["links"]]
-        for page in (one, other)
-    ]
-    found = [_said(page, {} if ends[0] == ends[1] else _keys(page)) for page in (one, other)]
+    first, second = (page["displays"][0]["links"] for page in (one, other))
+    found = [_said(page, {} if first == second else _keys(page)) for page in (one, other)]
     for page, mine, its in zip((one, other), found, reversed(found), strict=True):
         known = {version for versions in its for version in versions}
         page["texts"]["written"] = [
