@@ -70,7 +70,6 @@ class Node:
     step: int
     now: tuple[int, ...]
     orders: tuple[int, ...]
-    level: int
     group: str
 
 
@@ -503,8 +502,7 @@ class _Arranged:
                 corner = x + size[0] / 2 - (shapes.POINT if node.kind == "custom" else 3)
                 self._path("handle", "node", i, _handle(corner, y - size[1] / 2 + 2, False), step)
         where = _rounded(x, y, *size)
-        known = node.orders, node.level, node.group
-        self.found.nodes.append(Node(node.kind, *where, step, now, *known))
+        self.found.nodes.append(Node(node.kind, *where, step, now, node.orders, node.group))
 
     def _draw_rows(self, i: int, x: float, y: float, step: int, now: Sequence[int]) -> None:
         """The texts of a node, in the middle of its outline."""
