@@ -461,6 +461,8 @@ def curves(what: str, x: Any, each: Mapping[str, Any], up: str = "value or slope
         low, high = opposite[0], opposite[-1]
         ax.axvspan(low, high, color="0.93", zorder=0, label="slopes of\nopposite signs")
         said.append(f"opposite signs from {style.number(low, 2)} to {style.number(high, 2)}")
+    ax.update_datalim([(x[0], 0.0), (x[-1], 0.0)])  # also where nothing can be drawn
+    ax.autoscale_view(scaley=False)
     ax.set(xlabel=what, ylabel=up)
     ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return speak(ax, f"At {what} = {at(x, 3)}: {'; '.join(said)}.")

@@ -98,7 +98,7 @@ class Sign:
 
 
 NAN = Sign("⚠", "NaN")
-INFINITE = Sign("▲", INFINITY)
+INFINITE = Sign("⚠", INFINITY)
 ZERO = Sign("○", "0")
 NONE = Sign("∅", "None")
 BLOCKED = "⊘"
@@ -128,7 +128,7 @@ def mark(a: Any) -> str:
     """What is written before an array: the symbol of None, NaN or infinity, or nothing.
 
     >>> mark(np.inf), mark(0.0)
-    ('▲ ', '')
+    ('⚠ ', '')
     """
     found = sign(a)
     return "" if found is None or found is ZERO else f"{found.symbol} "

@@ -32,7 +32,7 @@ SIGNS = {  # for a gradient that is not an ordinary number, by `Moment.state`
     "none": style.NONE,
     "zero": style.Sign(style.ZERO.symbol, "zero"),
     "nan": style.NAN,
-    "inf": style.Sign(style.INFINITE.symbol, "infinite"),
+    "inf": style.Sign("▲", "infinite"),
     "unasked": style.Sign("·", "not taken"),
 }
 MARKERS = {"none": "_", "zero": "o", "nan": "x", "inf": "^"}  # Matplotlib's names

@@ -134,8 +134,8 @@ def test_an_op_whose_value_nothing_uses_tells_it_only_when_it_has_run():
 
 def test_nan_and_infinity_have_a_symbol_and_a_word():
     assert texts.short(np.array(np.nan)) == "⚠ NaN"
-    assert texts.short(np.array(np.inf)) == "▲ ∞"
-    assert texts.short(np.array(-np.inf)) == "▲ −∞"
+    assert texts.short(np.array(np.inf)) == "⚠ ∞"
+    assert texts.short(np.array(-np.inf)) == "⚠ −∞"
     assert texts.short(np.array([1.0, np.nan])) == "⚠ [1, NaN]"
     assert texts.short(np.array(0.0)) == "0"
     assert texts.short(None) == "∅ None"
