@@ -138,14 +138,16 @@ def _elsewhere(case: Case) -> None:
     Multiples of the inputs keep their zeros, order, symmetry and signs, and shares stay below 1.
     They keep kinks as well: there a gradient may fit each entry, and not all of them together.
     """
-    judged, there = case.judged, ELSEWHERE * case.judged.x
+    judged, here = case.judged, case.wide.vector
+    there = ELSEWHERE * judged.x
     claim = judged.claim(case.upstream, there)
-    stays = np.where(np.isclose(claim, case.wide.vector), np.sign(claim) * judged.scale, 0.0)
+    # A gradient near 0 is the same only if its digits are.
+    stays = np.where(np.isclose(claim, here, atol=0.0), np.sign(claim) * judged.scale, 0.0)
     for leaf in (each for each in judged.leaves if stays[each.span].any()):
         direction = only(stays, leaf.span)
-        if not _off(case, there, direction):
+        if not _off(case, there, claim, direction):
             continue
-        if numbers := _off(case, judged.x, direction):
+        if numbers := _off(case, judged.x, here, direction):
             case.results.broken(
                 "value",
                 f"wrong for {leaf.name}",
@@ -165,23 +167,22 @@ def _elsewhere(case: Case) -> None:
             )
 
 
-def _off(case: Case, x: Array, direction: Array) -> str:
-    """By what the claim is off along a direction at any point, in words; "" if it is right."""
-    yours, true = _along(case, x, direction)
+def _off(case: Case, x: Array, claim: Array, direction: Array) -> str:
+    """By what a claim is off along a direction at any point, in words; "" if it is right."""
+    yours, true = float(claim @ direction), _along(case, x, direction)
     give = max(0.01, case.dtype.wrong) * yours + 5 * true.error
     if not max(true.low - yours, yours - true.high) > give:  # NaN is told elsewhere
         return ""
     return f"yours {style.number(yours)}, true {_sure(true.value[0], true.error[0])}"
 
 
-def _along(case: Case, x: Array, direction: Array) -> tuple[float, Slope]:
-    """The claimed and the true slope along a direction, at any point x."""
+def _along(case: Case, x: Array, direction: Array) -> Slope:
+    """The slope along a direction, at any point x."""
 
     def along(t: float) -> Array:
         return np.array([case.upstream @ case.judged.forward(x + t * direction)])
 
-    claim = float(case.judged.claim(case.upstream, x) @ direction)
-    return claim, slope(along, along(0.0), case.dtype.eps)
+    return slope(along, along(0.0), case.dtype.eps)
 
 
 def _agreement(case: Case, found: Comparison) -> str:
@@ -538,8 +539,9 @@ def _beside(case: Case, level: str) -> None:
         if max(dtype.eps, case.dtype.eps) > dtypes.FLOAT64.eps:
             continue  # with few digits a small move shows only rounding
         move, direction = (only(each, leaf.span) for each in uneven)
-        before, left = _along(case, judged.x - BESIDE * move, direction)
-        after, right = _along(case, judged.x + BESIDE * move, direction)
+        points = judged.x - BESIDE * move, judged.x + BESIDE * move
+        before, after = (float(judged.claim(case.upstream, x) @ direction) for x in points)
+        left, right = (_along(case, x, direction) for x in points)
         yours, true = after - before, float(right.value[0] - left.value[0])
         error = float(left.error[0] + right.error[0])
         # Far above what a rule that passes may be off; the slopes' errors; the rounding of claims.
