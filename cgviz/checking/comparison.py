@@ -279,8 +279,10 @@ class Comparison:
         if 2 * len(directions) < size:  # a push costs two pulls
             with suppress(Exception):  # a rule uses an op that has no gradient, or a wrong one
                 return None, *self._pushed(directions)
-        _, seconds = timed(lambda: f.claim(np.eye(1, size)[0], f.x), SECONDS / 4 / size)
-        rows = _blocks([np.arange(size)], _affordable(4 * seconds, most), f.x.size)
+        if (most := min(most, size)) > FEWEST:  # else each is pulled, however slow f is
+            seconds = timed(lambda: self.row(0), SECONDS / 4 / size)[1]
+            most = _affordable(4 * seconds, most)
+        rows = _blocks([np.arange(size)], most, f.x.size)
         found = [self._moving(partial(f.claim, row)) for row in rows]
         claims = np.stack([_along(directions, claim) for claim, _ in found])
         wobbles = np.stack([_along(np.abs(directions), moved) for _, moved in found])
