@@ -1,8 +1,4 @@
-"""The rules that finite differences or float64 judge: value, kink, precision, second order.
-
-A wrong derivative is reported under the rule that explains it best: `captured`, `variables`, `none`
-or, if only the numbers are wrong, `value`.
-"""
+"""The rules that finite differences or float64 judge: value, kink, precision, second order."""
 
 from __future__ import annotations
 
@@ -13,15 +9,15 @@ from dataclasses import replace
 import numpy as np
 
 from .. import style
-from ..findings import Finding
 from ..graph import Array, dtypes
 from ..graph.trace import with_bodies
-from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, STABILITY, VARIABLES
+from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, STABILITY
 from . import rules
 from .case import Case, Row, Rule
-from .comparison import NOTHING, Comparison, Mismatch, apart, only, stops_early, tied, timed
+from .comparison import Comparison, Mismatch, apart, only, timed
 from .differences import VAGUE, Slope, slope
-from .flattened import Leaf, Pulled, first_derivative, largest, leaf_at
+from .flattened import Leaf, first_derivative, largest, leaf_at
+from .mismatches import cause_of_none, certain, entry, explain, in_words, stops_early, tied
 
 UNCERTAIN = "finite differences are too uncertain here"
 RAISES = "f raises beside this point"
@@ -74,19 +70,19 @@ def value(case: Case) -> None:
         _bias(case, found)
         pairs = zip(judged.leaves, case.eager.gradients, strict=True)
         nothing = [leaf for leaf, gradient in pairs if gradient is None and leaf in by_leaf]
-        whys = [(leaf.name, _nothing(case, leaf)) for leaf in nothing]
+        whys = [(leaf.name, cause_of_none(case, leaf)) for leaf in nothing]
         if stopped := sorted(x for x, y in whys if y and y.op and y.op.type == "StopGradient"):
             results.skipped("none", f"tf.stop_gradient lets nothing through to {stopped[0]}")
         slight, by_leaf = [], {x: by_leaf[x] for x in nothing if x.name not in stopped}
     for leaf, wrong in by_leaf.items():
-        _explain(case, found, leaf, wrong)
+        explain(case, found, leaf, wrong)
     slight = [each for each in slight if leaf_at(judged.leaves, each.input) not in by_leaf]
     told = [rule for rule in ("keywords", "variables", "captured", "none") if results.has(rule)]
     if by_leaf and told:  # not passed, although the other derivatives agree
         results.rows.setdefault("value", Row("value", "fail", f"wrong: see {told[0]}"))
     if slight:
         reason, hint = "the last digits are wrong", _FEW_DIGITS
-        words = f"{_entry(case, slight[0])}{rules.more(len(slight))}."
+        words = f"{entry(case, slight[0])}{rules.more(len(slight))}."
         if results.row("value").reason == EARLY:
             reason, hint = EARLY, _TIGHTEN
             words = f"{EARLY}, and so has a derivative of its own: {words}"
@@ -173,7 +169,7 @@ def _off(case: Case, x: Array, claim: Array, direction: Array) -> str:
     give = max(0.01, case.dtype.wrong) * yours + 5 * true.error
     if not max(true.low - yours, yours - true.high) > give:  # NaN is told elsewhere
         return ""
-    return f"yours {style.number(yours)}, true {_sure(true.value[0], true.error[0])}"
+    return f"yours {style.number(yours)}, true {certain(true.value[0], true.error[0])}"
 
 
 def _along(case: Case, x: Array, direction: Array) -> Slope:
@@ -225,7 +221,7 @@ def _bias(case: Case, found: Comparison) -> None:
     largest_of = {leaf_at(leaves, each.input): each for each in reversed(found.mismatches)}
     one_of_each_first = sorted(found.mismatches, key=lambda each: each not in largest_of.values())
     shown = "; ".join(
-        f"{_entry(case, each)}, bias {style.number(each.yours - (each.low + each.high) / 2, 3)}"
+        f"{entry(case, each)}, bias {style.number(each.yours - (each.low + each.high) / 2, 3)}"
         for each in one_of_each_first[:4]
     )
     rest = rules.more(max(len(found.mismatches) - 3, 1))
@@ -302,159 +298,6 @@ _TIGHTEN = (
     "The rule may be the more accurate of the two. Tighten the tolerance of the iteration and "
     "check again: if the rule is right, the difference shrinks."
 )
-
-# --- why a derivative is wrong -----------------------------------------------------------------
-
-_ON_PURPOSE = "If on purpose, say so with surrogate=True."
-_FLAT = (
-    "The true derivative is 0 here: where a clip, a relu or a round is flat, a rule needs a mask. "
-    "If it replaces a 0 on purpose, as a straight-through estimator does, say so with "
-    "surrogate=True."
-)
-_LEAK = (
-    "This output does not change with this input, but does with others: a sum over the wrong axis, "
-    "or without a mask, mixes rows or groups."
-)
-_NO_LABELS = " If it gets none on purpose, as labels do, close over it: lambda x: f(x, labels)."
-_NOT_TRAINED = (
-    " If it gets none on purpose, as one that moving averages train, make it with trainable=False."
-)
-_GENERAL = (
-    "Work the rule out by hand for this entry. Look for the output in place of the input or the "
-    "other way round, a missing transpose or conjugate (upstream · tf.math.conj(local)), and a sum "
-    "over the wrong axis."
-)
-_NO_RULE = (
-    "Does tf.stop_gradient hide a part of f, or is a rule wrong, perhaps one that was registered "
-    f"or loaded? {_ON_PURPOSE}"
-)
-_SYMMETRIC = (
-    " A gradient for symmetric matrices, such as that of tf.linalg.logdet, is right for "
-    "lambda a: f((a + tf.linalg.matrix_transpose(a)) / 2)."
-)
-
-
-def _explain(case: Case, found: Comparison, leaf: Leaf, wrong: Sequence[Mismatch]) -> None:
-    """Note what is wrong with one leaf under the rule that explains it best."""
-    results = case.results
-    numbers = f"{_entry(case, wrong[0])}{rules.more(len(wrong))}"
-    if found.summed > 1:  # of sums, the search ends with the first wrong entry
-        numbers += "; others may be wrong, too"
-    if results.has("keywords") or (leaf.variable and results.has("variables")):
-        return
-    reached = case.reached(leaf)
-    captured = any(v.key in reached for op in case.custom for v in op.captured)
-    nothing = case.eager.gradients[case.judged.leaves.index(leaf)] is None
-    if captured or nothing:
-        why = _nothing(case, leaf)
-        refused = why and why.op and why.op.kind == "custom"
-        rule = "captured" if captured else "variables" if refused and leaf.variable else "none"
-        message, hint = (why.message, why.hint) if why else (f"nothing flows to {leaf.name}.", "")
-        if refused and not captured:
-            hint += _NO_LABELS if rule == "none" else _NOT_TRAINED
-        if nothing and rule != "none":
-            results.rows["none"] = Row("none", "fail", f"nothing flows to {leaf.name}: see {rule}")
-        reason = f"{'nothing' if nothing else 'not all'} flows to {leaf.name}"
-        results.broken(rule, reason, f"{message} {numbers}.", hint)
-    else:
-        hint = _pattern(found, case, leaf, wrong)
-        lesson = VARIABLES if leaf.variable else INPUTS if len(case.judged.leaves) > 1 else CHAIN
-        lesson = KINKS if hint == _FLAT else lesson
-        message = f"{numbers}{case.guilty(leaf)}."
-        results.broken("value", f"wrong for {leaf.name}", message, hint, lesson=lesson)
-
-
-def _nothing(case: Case, leaf: Leaf) -> Finding | None:
-    """The finding of `diagnose` about a gradient that is None: the leaf's, or else the first."""
-    found = [each for each in case.diagnosis if each.what == "none"]
-    return next((each for each in found if leaf.name in each.sources), next(iter(found), None))
-
-
-def _pattern(found: Comparison, case: Case, leaf: Leaf, wrong: Sequence[Mismatch]) -> str:
-    """What the wrong numbers look like, as a hint."""
-    # Of sums one wrong entry is known: f is flat there if no output moves with that input.
-    still = found.summed == 1 or wrong[0].beside <= NOTHING * abs(wrong[0].yours)
-    if still and all(each.flat for each in wrong):
-        rows = [found.true[each.output, leaf.span] for each in wrong if found.true.size]
-        return _LEAK if rows and all(row.any() for row in rows) else _FLAT
-    general = _GENERAL if case.guilty(leaf) else _NO_RULE
-    matrix = np.asarray(leaf.source)
-    square = matrix.ndim > 1 and matrix.shape[-1] == matrix.shape[-2]
-    give = 30 * case.given.eps * largest(matrix)  # a product such as a @ a is rounded
-    if square and give and largest(matrix - matrix.swapaxes(-1, -2)) <= give:
-        general += _SYMMETRIC
-    mine, right = found.claimed[:, leaf.span], found.true[:, leaf.span]
-    for other in case.judged.leaves:
-        yours, theirs = found.claimed[:, other.span], found.true[:, other.span]
-        alike = other is not leaf and theirs.shape == mine.shape and theirs.any()
-        if alike and _close(mine, theirs) and _close(yours, right):
-            return f"This is the gradient of `{other.name}`: are the two swapped in the `return`?"
-    factor, digits = found.factors[leaf.span.start], 2 if case.dtype.coarse else 3
-    everywhere = " everywhere" if not right.size or (right != 0).sum() > 1 else ""
-    if factor and style.number(factor, digits) != "1":
-        why = _ON_PURPOSE if case.guilty(leaf) else general
-        sizes = {n for op in case.trace.ops for v in op.outputs for n in (*v.shape, v.size)} - {2}
-        mean = "A mean where a sum is meant? " if round(1 / factor, 2) in sizes else ""
-        ask = "A wrong sign? " if factor < 0 else mean
-        return f"Yours is {style.number(factor, digits)} times the true one{everywhere}. {ask}{why}"
-    if _close(mine, right):  # except for small numbers beside large ones; or nothing is known
-        return general
-    moved = _close(np.sort(mine, axis=None), np.sort(right, axis=None))
-    if moved and not leaf.source.dtype.is_complex:  # else it may be the conjugate
-        swapped = "the upstreams of two outputs swapped, or " if len(case.targets) > 1 else ""
-        values = [v for op in with_bodies(case.trace.ops) for v in op.outputs]
-        turned = any(v.dtype.startswith("complex") for v in values)
-        square = any(len({*v.shape}) < len(v.shape) for v in values)  # else the shape would tell
-        return (
-            "The numbers are right, in the wrong places: is a transpose missing or one too many, "
-            f"{'a conjugate missing, ' * turned}{'a sum over the wrong axis, ' * square}"
-            f"are {swapped}parts stacked in another order?"
-        )
-    return general
-
-
-def _close(one: Array, other: Array) -> bool:
-    return bool(np.all(np.abs(one - other) <= 1e-2 * largest(other)))
-
-
-# --- numbers in words --------------------------------------------------------------------------
-
-
-def _entry(case: Case, wrong: Mismatch) -> str:
-    """One wrong entry in words: `d out[1] / d in[2]: yours 6, true 0`."""
-    left = case.output_name(wrong.output) if case.linear else case.sum_name
-    return f"d {left} / d {case.input_name(wrong.input)}: {_numbers(case, wrong, case.eager)}"
-
-
-def _numbers(case: Case, wrong: Mismatch, run: Pulled) -> str:
-    """The claim and the true slope with the digits that are certain; at a kink, both slopes.
-
-    With fewer than two such digits the slope has its error beside it: `true 0.05 ± 0.04`. `run`
-    tells a 0 from a None.
-    """
-    leaves = case.judged.leaves
-    nothing = run.gradients[leaves.index(leaf_at(leaves, wrong.input))] is None
-    yours = "None" if nothing else style.number(wrong.yours)
-    if wrong.flat:
-        return f"yours {yours}, true 0"
-    if wrong.high - wrong.low <= 2 * wrong.error and wrong.error > 0.01 * wrong.reach:
-        half = wrong.error + (wrong.high - wrong.low) / 2
-        digits = -int(np.floor(np.log10(half)))
-        middle, most = (wrong.low + wrong.high) / 2, np.ceil(half * 10.0**digits) / 10.0**digits
-        return f"yours {yours}, true {style.number(round(middle, digits))} ± {style.number(most)}"
-    low, high = (_sure(number, wrong.error) for number in (wrong.low, wrong.high))
-    if yours == low == high:
-        yours, low = (f"{n:.7g}".replace("-", style.MINUS) for n in (wrong.yours, wrong.low))
-        return f"yours {yours}, true {low}"
-    return f"yours {yours}, true {low if low == high else f'between {low} and {high}'}"
-
-
-def _sure(number: float, error: float) -> str:
-    if abs(number) <= 10 * error:
-        return style.number(0.0)
-    digits = int(np.clip(np.floor(-np.log10(error / abs(number))), 1, 4)) if error else 4
-    return style.number(float(f"{number:.{digits}g}"))
-
 
 # --- the second order --------------------------------------------------------------------------
 
@@ -552,7 +395,7 @@ def _beside(case: Case, level: str) -> None:
             one = leaf.size == case.y.size == 1
             by = 2 * BESIDE * float(move @ direction)
             numbers = (
-                f": yours {style.number(yours / by)}, true {_sure(true / by, error / abs(by))}"
+                f": yours {style.number(yours / by)}, true {certain(true / by, error / abs(by))}"
             )
             vague = case.results.row("kink").reason in (VAGUE, "jumps", UNCERTAIN)
             here = "could not be judged in full here, and" if vague else "is right here, but"
@@ -571,7 +414,7 @@ def _wrong(case: Case, wrong: Sequence[Mismatch], growing: bool, level: str) -> 
     """Note the wrong second derivatives, and whether upstream must grow to show them."""
     one, other = case.input_name(wrong[0].output), case.input_name(wrong[0].input)
     run = first_derivative(case.judged, case.ones, growing).pull()
-    numbers = f"{_numbers(case, wrong[0], run)}{rules.more(len(wrong))}."
+    numbers = f"{in_words(case, wrong[0], run)}{rules.more(len(wrong))}."
     by = f"d {one}²" if one == other else f"d {one} d {other}"
     message = f"d² {case.sum_name} / {by}: {numbers}"
     if growing:
