@@ -141,8 +141,8 @@ class Report(Outcome):
     with `.rule .level .message .hint .lesson`; `.rows` is the table, one row per test, and
     `.places` has the row of each place that was asked for. `.judged` is False where nothing is
     called wrong only because finite differences are too uncertain everywhere, as at a jump or at
-    an infinite slope, or because f raises at every other input. A report never raises by itself:
-    `.assert_ok()` does.
+    an infinite slope, because f raises at every other input, or because to judge a tie of many
+    numbers takes too long. A report never raises by itself: `.assert_ok()` does.
     """
 
     def __init__(
@@ -163,8 +163,8 @@ class Report(Outcome):
         counts = ((errors, "error"), (len(self.findings) - errors, "warning"))
         words = ", ".join(counted(n, word) for n, word in counts if n)
         surrogate = "surrogate" in results.rows
-        unknown = derivatives.UNCERTAIN, derivatives.RAISES
-        self.judged = surrogate or not results.row("value").reason.startswith(unknown)
+        unknown = results.row("value").reason.startswith(derivatives.NOT_JUDGED)
+        self.judged = surrogate or not unknown
         right = "✓ right as a surrogate" if surrogate else "✓ right"
         if results.row("second order").reason == derivatives.HERE:
             right = f"✓ {derivatives.HERE}"

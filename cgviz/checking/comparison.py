@@ -121,7 +121,7 @@ class Comparison:
         # Zeros have blocks of their own: the kink of a ReLU at 0 must not excuse errors elsewhere.
         parts = np.split(np.arange(n), np.cumsum(self.f.sizes))
         parts = [part[kind[part]] for part in parts for kind in (self.f.x != 0, self.f.x == 0)]
-        columns = _blocks(parts, _affordable(LADDER * seconds, most), m)
+        columns = _blocks(parts, affordable(LADDER * seconds, most), m)
         directions = columns * self.f.scale
         each = zip(*map(self._slope, directions), strict=True)
         slopes = Slope(*(np.stack(part, axis=1) for part in each))
@@ -266,7 +266,7 @@ class Comparison:
                 return None, *self._pushed(directions)
         if (most := min(most, size)) > FEWEST:  # else each is pulled, however slow f is
             seconds = timed(lambda: self.row(0), SECONDS / 4 / size)[1]
-            most = _affordable(4 * seconds, most)
+            most = affordable(4 * seconds, most)
         rows = _blocks([np.arange(size)], most, f.x.size)
         found = [self._moving(partial(f.claim, row)) for row in rows]
         claims = np.stack([_along(directions, claim) for claim, _ in found])
@@ -339,7 +339,7 @@ def _factor(mine: Array, right: Array, error: Array) -> float:
     return factor if fits and abs(factor) > 1e-3 else 0.0
 
 
-def _affordable(seconds: float, most: int) -> int:
+def affordable(seconds: float, most: int) -> int:
     """How many runs of `seconds` each fit into `SECONDS`: from `FEWEST` up to `most`."""
     return int(np.clip(SECONDS / (seconds + 1e-9), FEWEST, most))
 

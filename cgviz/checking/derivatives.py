@@ -24,6 +24,8 @@ RAISES = "f raises beside this point"
 HERE = "right at this point only"
 STAIRS = "moves in stairs"  # what f does: see `_compared`
 TIED = "has a kink in several inputs at once"  # see `tied`
+LONG_TIE = "may have a kink in several inputs at once"  # to find out takes too long
+NOT_JUDGED = (UNCERTAIN, RAISES, f"f {LONG_TIE}")  # why no value is judged, and f not called right
 EARLY = "f is an iteration that stops early"  # see `stops_early`
 LONGER = 2.0**-12  # the shortest step for an f that moves in stairs, such as those of 20 halvings
 FEW = 4  # up to so many inputs all second derivatives are compared: each costs many gradients
@@ -51,11 +53,15 @@ def value(case: Case) -> None:
         return
     slight = [each for each in found.mismatches if each.part <= found.dtype.wrong]
     wrong = [each for each in found.mismatches if each.part > found.dtype.wrong]
+    unknown = UNCERTAIN
     with suppress(Exception):  # f may raise there
         if wrong and not case.surrogate:
-            if tied(found, wrong):
-                found.bends.insert(0, (wrong[0].output, wrong[0].input, TIED))
+            if (excused := tied(found, wrong)) is not False:
+                what = TIED if excused else LONG_TIE
+                found.bends.insert(0, (wrong[0].output, wrong[0].input, what))
                 found.mismatches = wrong = slight = []
+                if not excused:
+                    found.judged, unknown = 0, f"f {LONG_TIE}"
             elif stops_early(found, wrong):
                 results.skipped("value", EARLY)
                 slight, wrong = found.mismatches, []
@@ -88,7 +94,7 @@ def value(case: Case) -> None:
             words = f"{EARLY}, and so has a derivative of its own: {words}"
         results.broken("precision", reason, words, hint)
     if nothing_judged:
-        results.skipped("value", _blind(case) or UNCERTAIN)
+        results.skipped("value", _blind(case) or unknown)
     elif not (found.mismatches or case.surrogate or results.row("kink").reason in (STAIRS, TIED)):
         with suppress(Exception):  # f may raise there
             _elsewhere(case)
@@ -261,6 +267,8 @@ _BENDS = {
     "taken as right",
     TIED: "other slopes along other directions, as where three numbers of which one is picked are "
     "equal; the rule claims one that was taken as right",
+    LONG_TIE: "slopes that differ from those claimed, which may be right where many numbers are "
+    "equal: to find out takes too long, so none was judged",
 }
 
 
@@ -317,7 +325,7 @@ def second_order(case: Case) -> None:
         "not judged: the rule is not linear in upstream": not case.linear,
         "not judged: a surrogate, which the second pass applies again": case.surrogate,
         f"not judged: {case.dtype.name} has too few digits": case.dtype.wrong >= COARSE,
-        **{f"not judged: f {w}": results.row("kink").reason == w for w in (STAIRS, TIED)},
+        **{f"not judged: f {w}": results.row("kink").reason == w for w in (STAIRS, TIED, LONG_TIE)},
         f"not judged: {EARLY}": results.row("value").reason == EARLY,
     }
     for rule in ("variables", "value", "shape", "dtype"):
@@ -348,8 +356,9 @@ def second_order(case: Case) -> None:
     if found.judged or not case.judged.x.size:
         results.passed("second order", "agrees with differences of the first derivative")
     else:
-        why = "the first derivative jumps, has a kink in several inputs or is not finite here"
-        results.skipped("second order", why)
+        why = "jumps, has a kink in several inputs or is not finite here"
+        why = LONG_TIE if (0, -1, LONG_TIE) in found.bends else why
+        results.skipped("second order", f"the first derivative {why}")
 
 
 def _second(case: Case, seed: Array, growing: bool) -> Comparison:
@@ -366,8 +375,9 @@ def _second(case: Case, seed: Array, growing: bool) -> Comparison:
         term = rules.largest_term(lambda: first.pull(np.ones(first.x.size)))
         found.mismatches = [each for each in wrong if each.size > 4 * dtype.eps * term]
     with suppress(Exception):  # f may raise there
-        if found.mismatches and tied(found, found.mismatches, whole=False):
+        if found.mismatches and (excused := tied(found, found.mismatches, False)) is not False:
             found.mismatches, found.judged = [], 0
+            found.bends += [] if excused else [(0, -1, LONG_TIE)]
     return found
 
 

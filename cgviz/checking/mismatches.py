@@ -7,7 +7,7 @@ explains it best: `captured`, `variables`, `none` or, if only the numbers are wr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 
@@ -20,7 +20,7 @@ from ..graph.trace import with_bodies
 from ..lessons import CHAIN, INPUTS, KINKS, VARIABLES
 from . import rules
 from .case import Case, Row
-from .comparison import NOTHING, Comparison, Mismatch, only
+from .comparison import FEWEST, NOTHING, SECONDS, Comparison, Mismatch, affordable, only, timed
 from .flattened import TINY, Leaf, Pulled, largest, leaf_at, ops_of
 
 # Rows beside a tie. Right rules for the best of several experts needed up to 128: one in 130 lies
@@ -41,7 +41,7 @@ JUMP = 0.05
 # --- excuses -----------------------------------------------------------------------------------
 
 
-def tied(found: Comparison, wrong: Sequence[Mismatch], whole: bool = True) -> bool:
+def tied(found: Comparison, wrong: Sequence[Mismatch], whole: bool = True) -> bool | None:
     """Whether f has no derivative here, as at a tie of three, and these claims are as good as any.
 
     A gradient that is valid at a kink is a mean of gradients beside it. So the rules must be right
@@ -52,9 +52,22 @@ def tied(found: Comparison, wrong: Sequence[Mismatch], whole: bool = True) -> bo
         wrong: The wrong claims.
         whole: Whether the right entries of such a row must fit the same mean. A second derivative
             of TensorFlow's own ops need not: `tf.reduce_max` shares it among the equal numbers.
+
+    Returns:
+        None if it may be so, and to find out takes too long.
     """
-    if not all(_is_mean(found, i, wrong, whole) for i in {each.output for each in wrong}):
-        return False
+    outputs = {each.output for each in wrong}
+    most = SIDES[-1] * len(outputs)
+    _, seconds = timed(lambda: found.row(wrong[0].output), SECONDS / most)
+    budget = iter(range(affordable(seconds, most)))  # the runs of f take about as long again
+    known = True
+    for output in outputs:
+        mean = _is_mean(found, output, wrong, whole, budget)
+        if mean is False:
+            return False
+        known &= mean is not None
+    if not known:
+        return None
     if found.summed == 1:
         return True
     # Of sums only one wrong entry is known: the others must be right beside the tie.
@@ -67,29 +80,36 @@ def tied(found: Comparison, wrong: Sequence[Mismatch], whole: bool = True) -> bo
     return True
 
 
-def _is_mean(found: Comparison, output: int, wrong: Sequence[Mismatch], whole: bool) -> bool:
+def _is_mean(
+    found: Comparison, output: int, wrong: Sequence[Mismatch], whole: bool, budget: Iterator[int]
+) -> bool | None:
     """Whether the row of an output is a mean of rows beside it, in which the rules are right.
 
-    They are right if what they claim there for each wrong entry, in turn, is f's own slope.
+    They are right if what they claim there for each wrong entry, in turn, is f's own slope. It is
+    None if the budget, one item for each row beside it but the first few, ends before that is told.
     """
     wrong = [each for each in wrong if each.output == output]
     asked = [each.input for each in wrong]
     # Judged by itself: a kink along one input, where any slope between the two is right.
     free = [j for i, j, what in found.bends if (i, what) == (output, "has a kink")]
     f, claim, random = found.f, found.row(output) * found.f.scale, np.random.default_rng(2)
+    unit = np.eye(1, found.middle.size, output)[0]
     near, step = (found.dtype.eps**power for power in (1 / 5, 1 / 2))  # few steps meet a kink
     kept = np.full(claim.size, whole and found.summed == 1)
     kept[free] = False
     rows: list[Array] = []
     sides: dict[float, Array] = {}  # where they are, by their distance from the claim
     for count in range(1, SIDES[-1] + 1 if claim.any() else 0):
+        if count > FEWEST and next(budget, None) is None:
+            return None
         side = random.choice([-1.0, 1.0], claim.size)
         side *= 2.0 ** random.uniform(-8.0 * random.random(), 0.0, claim.size)
         if rows and count % 2:  # f may be as it claims in a thin sector: search near the best row
             side = sides[min(sides)] + side * 2.0 ** -random.integers(0, 5)
         x, one = f.x + near * f.scale * side, wrong[count // 2 % len(wrong)]
-        row, move = found.row(output, x) * f.scale, step * only(f.scale, one.input)
-        behind, here, ahead = (f.forward(x + t * move)[output] for t in (-1, 0, 1))
+        run, move = f.pull(unit, x), step * only(f.scale, one.input)
+        row, here = run.vector * f.scale, run.value[output]
+        behind, ahead = (f.forward(x + t * move)[output] for t in (-1, 1))
         yours, true = 2 * step * row[one.input], ahead - behind
         # Room for the rounding of three values of f, but never so much as to hide the mistake.
         give = found.dtype.wrong * max(abs(yours), abs(true)) + 30 * found.dtype.eps * abs(here)

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 import cgviz
+from cgviz.checking import comparison
 
 
 @pytest.mark.parametrize("digits", [3, 6])
@@ -889,6 +890,13 @@ TIES = {
 }
 
 
+@pytest.fixture
+def patient(monkeypatch):
+    """A busy machine must not decide whether a tie is judged."""
+    monkeypatch.setattr(comparison, "SECONDS", 60.0)
+
+
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=[pytest.mark.slow] * (name == "sort of twelve")) for name in TIES],
@@ -898,6 +906,19 @@ def test_where_three_numbers_are_equal_a_gradient_that_picks_one_of_them_is_not_
     (found,) = report.findings
     assert (report.ok, found.rule) == (True, "kink")
     assert "kink in several inputs at once" in found.message
+
+
+def test_a_tie_that_takes_too_long_to_judge_is_called_neither_right_nor_wrong(monkeypatch):
+    monkeypatch.setattr(comparison, "SECONDS", 1e-6)
+    report = cgviz.check(tf.sort, [1.0, 1.0, 1.0], where="eager")
+    assert report.headline == "check of sort: – not judged here (1 warning)"
+    assert "to find out takes too long, so none was judged" in report.findings[0].message
+    rows = {row.rule: (row.state, row.reason) for row in report.rows}
+    assert rows["value"] == ("skip", "f may have a kink in several inputs at once")
+    assert rows["second order"][0] == "skip"
+    wrong = tf.custom_gradient(lambda x: (tf.sin(x), lambda dy: 2.0 * dy))
+    beside = cgviz.check(lambda x, y: tf.concat([tf.sort(x), wrong(y)], 0), [1.0] * 3, [0.5])
+    assert not beside.ok
 
 
 def test_of_triplets_that_have_collapsed_no_second_derivative_is_called_wrong():
@@ -912,6 +933,7 @@ def test_of_triplets_that_have_collapsed_no_second_derivative_is_called_wrong():
     assert not second_order(loss, np.ones((4, 2)))
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("slope", [-1.0, 1.2])
 def test_a_rule_that_claims_no_slope_between_the_two_of_a_kink_is_wrong(slope):
     def rule(dy, x):
@@ -922,6 +944,7 @@ def test_a_rule_that_claims_no_slope_between_the_two_of_a_kink_is_wrong(slope):
     assert not cgviz.check(lambda x: tf.reduce_sum(relu(x)), [0.0, 1.0]).ok
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("weights", [7.0 * np.eye(3), np.ones((3, 3)), 0.5 * np.eye(3)])
 def test_where_three_numbers_are_equal_a_gradient_that_is_no_mean_of_those_beside_is_wrong(weights):
     assert "value" in [each.rule for each in cgviz.check(picked(weights), [1.0, 1.0, 1.0]).findings]
@@ -943,6 +966,7 @@ def test_a_rule_that_is_wrong_beside_a_tie_is_wrong_at_it():
     assert not cgviz.check(lambda x: sort(x[::-1]), [1.0, 1.0, 1.0]).ok
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("kinked", [tf.reduce_max, lambda x: tf.reduce_sum(tf.nn.relu(x))])
 def test_a_rule_that_is_wrong_at_zero_alone_is_not_excused_by_a_kink_of_something_else(kinked):
     """(eˣ − 1) / x, which is smooth, and whose slope at 0 is ½: a safe division makes it 0."""
@@ -1096,6 +1120,7 @@ def test_small_noise_is_not_taken_for_rounding():
     assert cgviz.check(noisy, [1.0, 2.0]).headline == "check of noisy: ✗ not judged (1 error)"
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_tie_excuses_no_rule_that_is_off_by_little_everywhere():
     @tf.custom_gradient
     def median(x):
@@ -1110,6 +1135,7 @@ def test_a_tie_excuses_no_rule_that_is_off_by_little_everywhere():
     assert not cgviz.check(median, tf.ones(3, tf.float64)).ok
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_tie_beside_many_other_outputs_excuses_none_of_their_entries():
     factor = np.ones(300)
     factor[200:260] = 0.5
@@ -1132,6 +1158,7 @@ def test_a_tie_beside_many_other_outputs_excuses_none_of_their_entries():
     assert not cgviz.check(f, tf.constant(x)).ok
 
 
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("rest", [tf.tanh, tf.nn.relu], ids=["smooth", "kinks"])
 def test_a_tie_beside_many_other_inputs_of_a_right_function_is_no_error(rest):
     x = np.r_[[0.5] * 3, np.zeros(20) if rest is tf.nn.relu else np.linspace(-1.0, 1.0, 40)]
