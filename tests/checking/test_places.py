@@ -136,12 +136,15 @@ def test_a_shape_that_a_graph_does_not_take_for_that_of_slices_is_told():
     assert (found.rule, "dense_shape=tf.shape(x)" in found.hint) == ("graph", True)
 
 
-def test_a_python_function_cannot_be_compiled():
+@pytest.mark.parametrize(
+    ("where", "level"), [("xla", "error"), (["xla"], "error"), (("graph", "xla"), "warning")]
+)
+def test_what_xla_cannot_compile_is_an_error_only_if_no_other_place_was_asked_for(where, level):
     def f(x):
         return tf.ensure_shape(tf.numpy_function(lambda x: x, [x], tf.float32), []) * 0.0 + x
 
-    report = cgviz.check(f, 1.0, where="xla")
-    assert state(report, "xla") == "warn"
+    report = cgviz.check(f, 1.0, where=where)
+    assert [(found.rule, found.level) for found in report.findings] == [("xla", level)]
 
 
 def test_only_the_places_that_were_asked_for_are_judged():
