@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 import cgviz
-from cgviz.checking import places
-from cgviz.checking.places import reload
+from cgviz.checking import checker
+from cgviz.checking.checker import reload
 
 
 def state(report, rule):
@@ -280,7 +280,7 @@ def test_it_imports_nothing_that_could_help_the_model_along():
     }
     assert imported == {"os", "numpy", "tensorflow"}
     names = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
-    assert not names & set(vars(places)) - {"np", "tf"}, "it runs from its own text"
+    assert not names & set(vars(checker)) - {"np", "tf"}, "it runs from its own text"
 
 
 def test_rounding_of_one_output_excuses_no_other_value_of_another_in_a_graph():
