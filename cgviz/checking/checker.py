@@ -21,22 +21,11 @@ from ..graph import Array, dtypes
 from ..lessons import GRAPHS
 from ..reading.format import counted, html_table, stylesheet
 from ..recording import arguments, tf_hooks
-from . import derivatives, rules
+from . import derivatives, flattened, rules
 from .case import Case, Results, Row, Rule, examine
 from .comparison import wobble
 from .differences import slope
-from .flattened import (
-    Flattened,
-    Pulled,
-    copies,
-    join,
-    kept,
-    largest,
-    largest_beside,
-    restore,
-    split,
-    vector_size,
-)
+from .flattened import Flattened, Pulled, copies, join, kept, largest_beside, split
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -251,7 +240,7 @@ def _plot(case: Case, ax: Axes | None) -> Axes:
     judged = case.judged
     leaf = judged.leaves[0]
     here, name = float(judged.x[0]), leaf.entry(0)
-    half = max(2.0 * largest(judged.x[leaf.span]), 1.0)
+    half = max(2.0 * flattened.largest(judged.x[leaf.span]), 1.0)
     scale = 2.0 ** np.round(np.log2(half / 8))
     unit = np.eye(1, judged.x.size)[0]
     at = np.linspace(-half, half, POINTS)
@@ -369,7 +358,7 @@ def _noise(case: Case) -> Array:
     and what the last bits of the inputs do, or a large number that does not cancel would.
     """
     flat, eps = case.flat, case.given.eps
-    sizes = [*map(vector_size, case.targets)]
+    sizes = [*map(flattened.vector_size, case.targets)]
     moved = 10 * largest_beside(wobble(flat.forward, case.eager.value, flat.x, eps), sizes)
     return np.minimum(moved, 16 * eps * rules.largest_term(lambda: flat.forward(flat.x)))
 
@@ -404,7 +393,7 @@ def in_a_fresh_process(case: Case) -> Pulled:
     module.call = tf.function(
         lambda *tensors: flat.outputs(flat.f(*flat.packed(tensors))), input_signature=signature
     )
-    restore(flat.changed)  # the last run of f may have changed them
+    flattened.restore(flat.changed)  # the last run of f may have changed them
     with tempfile.TemporaryDirectory() as folder:
         tf.saved_model.save(module, f"{folder}/model")
         # Collecting garbage, and tearing TensorFlow down at exit, would take a third of the time.
