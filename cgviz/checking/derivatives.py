@@ -149,24 +149,21 @@ def _elsewhere(case: Case) -> None:
         direction = only(stays, leaf.span)
         if not _off(case, there, claim, direction):
             continue
+        reason, words, hint = (
+            f"stale for {leaf.name}",
+            f"is right here, but where all inputs and variables are {ELSEWHERE} times as large it "
+            "is the same, and the true one is another.",
+            "Does the rule use numbers of another run, such as a tensor made from a variable when "
+            "a layer was built, or a constant that is right here only?",
+        )
         if numbers := _off(case, judged.x, here, direction):
-            case.results.broken(
-                "value",
+            reason, words, hint = (
                 f"wrong for {leaf.name}",
-                f"the gradient for {leaf.name} fits each entry that is moved alone, but not all of "
-                f"them together: {numbers}.",
+                f"fits each entry that is moved alone, but not all of them together: {numbers}.",
                 "Where numbers are equal, they share what one of them would get: their gradients "
                 "add up to that.",
             )
-        else:
-            case.results.broken(
-                "value",
-                f"stale for {leaf.name}",
-                f"the gradient for {leaf.name} is right here, but where all inputs and variables "
-                f"are {ELSEWHERE} times as large it is the same, and the true one is another.",
-                "Does the rule use numbers of another run, such as a tensor made from a variable "
-                "when a layer was built, or a constant that is right here only?",
-            )
+        case.results.broken("value", reason, f"the gradient for {leaf.name} {words}", hint)
 
 
 def _off(case: Case, x: Array, claim: Array, direction: Array) -> str:
@@ -223,12 +220,11 @@ def _bias(case: Case, found: Comparison) -> None:
         else:
             case.results.skipped("surrogate", "no derivative to compare with here, so no bias")
         return
-    leaves = case.judged.leaves
-    largest_of = {leaf_at(leaves, each.input): each for each in reversed(found.mismatches)}
-    one_of_each_first = sorted(found.mismatches, key=lambda each: each not in largest_of.values())
+    leaves, worst_first = case.judged.leaves, found.mismatches
+    firsts = {leaf_at(leaves, each.input): each for each in reversed(worst_first)}.values()
     shown = "; ".join(
         f"{entry(case, each)}, bias {style.number(each.yours - (each.low + each.high) / 2, 3)}"
-        for each in one_of_each_first[:4]
+        for each in sorted(worst_first, key=lambda each: each not in firsts)[:4]
     )
     rest = rules.more(max(len(found.mismatches) - 3, 1))
     case.results.skipped("surrogate", f"{shown}{rest}")

@@ -62,8 +62,7 @@ def tied(found: Comparison, wrong: Sequence[Mismatch], whole: bool = True) -> bo
     budget = iter(range(affordable(seconds, most)))  # the runs of f take about as long again
     known = True
     for output in outputs:
-        mean = _is_mean(found, output, wrong, whole, budget)
-        if mean is False:
+        if (mean := _is_mean(found, output, wrong, whole, budget)) is False:
             return False
         known &= mean is not None
     if not known:
