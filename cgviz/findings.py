@@ -128,7 +128,7 @@ class Outcome:
     def _repr_html_(self) -> str:
         items = "".join(each.html() for each in self.findings)
         found = f'{STYLE}\n<ol class="cgviz-findings">\n{items}</ol>\n' if items else ""
-        notes = "".join(f"<p>{escape(note)}</p>\n" for note in self.notes)
+        notes = "".join(f"<p>{code(note)}</p>\n" for note in self.notes)
         return sheet(self.page(), found, notes, kind=f"cgviz-{type(self).__name__.lower()}")
 
 

@@ -741,7 +741,7 @@ def tastes(
         around = plane.plot(*films[taken, ::-1].T, mark, color=tone, label=f"{name}: {taste}")[0]
         around.set(markersize=size, markerfacecolor="none", markeredgewidth=1.5)
         low = int(np.nanargmin(losses))
-        falling.plot(low, losses[low], "o", color=tone, label="lowest")
+        falling.plot(low, losses[low], "o", color=tone)
         first, least, last = (style.number(losses[n], 2) for n in (0, low, -1))
         best = " ".join(titles[n] for n in taken)
         said = f"{name}: loss {first}, lowest {least} at step {low}, at the end {last}"
@@ -751,7 +751,8 @@ def tastes(
     for title, (funny, hours) in zip(titles, films, strict=True):
         plane.annotate(str(title), (hours, funny), (12, -4), textcoords="offset points", size=9)
     falling.set(title="loss", xlabel="step", ylim=(0, None))
-    falling.legend(frameon=False)
+    falling.lines[-1].set_label("lowest")  # one entry for the dots of both
+    falling.legend(frameon=False).legend_handles[-1].set_color("0.1")
     plane.set(title="the films that each would take", xlabel="hours", ylabel="funny")
     plane.margins(x=0.2)  # space for the titles
     plane.set_ylim(films[:, 0].min() - 0.1, films[:, 0].max() + 0.65)  # and for the legend

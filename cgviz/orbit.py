@@ -24,6 +24,7 @@ import tensorflow as tf
 from .drawing.figure import SpokenFigure, returned_axes
 
 SETTLED = 1e-6  # a fit ends with a step that lowers its loss by less than this
+YEARS = np.array([1995.0, 2014.0])  # in which the curves on the map begin and end
 DASHED, THIN = {"ls": "--", "lw": 1.2}, {"lw": 0.6, "alpha": 0.5}  # one other curve, or several
 # Read off the map: P, e and t0, then the eight of `project`: a is 100 south, b is 90 east.
 GUESS = (16.0, 0.8, 2002.5, 0.0, -100.0, 90.0, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -91,11 +92,12 @@ def size(eight: Any) -> float:
     return float(8.0 * np.linalg.norm(np.reshape(eight[:4], (2, 2)), 2))
 
 
-def fit(with_slopes: Callable[[Any], tuple[Any, Any]], guess: Any, steps: int = 8) -> Any:
+def fit(
+    with_slopes: Callable[[Any], tuple[Any, Any]], guess: Any, steps: int = 8
+) -> tuple[Any, list[float]]:
     """Move the unknowns to where the misses are smallest: the Gauss-Newton method.
 
-    Prints, before each step, the loss (half the sum of the squared misses) and the first three
-    unknowns.
+    Prints the loss (half the sum of the squared misses) and the first three unknowns at the end.
 
     Args:
         with_slopes: Unknowns [u] -> misses [m], in units of the errors of the measurements, and
@@ -104,7 +106,7 @@ def fit(with_slopes: Callable[[Any], tuple[Any, Any]], guess: Any, steps: int = 
         steps: The number of steps.
 
     Returns:
-        The unknowns after the last step [u].
+        The unknowns after the last step [u], and the losses of the guess and after each step.
 
     Raises:
         ValueError: A step led to where the model has no value, as beyond e = 1.
@@ -112,20 +114,22 @@ def fit(with_slopes: Callable[[Any], tuple[Any, Any]], guess: Any, steps: int = 
     Example:
         >>> def with_slopes(x):  # three numbers, each measured with the error 1
         ...     return x - np.array([16.0, 0.9, 2002.3]), tf.eye(3, dtype=x.dtype)
-        >>> found = fit(with_slopes, np.array([15.0, 0.5, 2000.0]), steps=2)
-        before jump 1: loss      3.2   P 15.000   e 0.500   t0 2000.000
-        before jump 2: loss      0.0   P 16.000   e 0.900   t0 2002.300
+        >>> found, losses = fit(with_slopes, np.array([15.0, 0.5, 2000.0]), steps=1)
+        loss 0.0, P 16.000, e 0.900, t0 2002.300
+        >>> print(np.round(losses, 1))
+        [3.2 0. ]
     """
-    compiled, unknowns = tf.function(with_slopes), guess
-    for jump in range(1, steps + 1):
+    compiled, unknowns, losses = tf.function(with_slopes), guess, []
+    for jump in range(steps + 1):
         misses, slopes = compiled(tf.constant(unknowns))
+        losses.append(0.5 * np.sum(misses**2))
         P, e, t0 = unknowns[:3]
-        loss = 0.5 * np.sum(misses**2)
-        if not np.isfinite(loss):
-            raise ValueError(f"jump {jump - 1} went too far, to e = {e:.3f}: begin nearer")
-        print(f"before jump {jump}: loss {loss:8.1f}   P {P:.3f}   e {e:.3f}   t0 {t0:.3f}")
-        unknowns = unknowns - np.linalg.lstsq(slopes, misses, rcond=None)[0]
-    return unknowns
+        if not np.isfinite(losses[-1]):
+            raise ValueError(f"jump {jump} went too far, to e = {e:.3f}: begin nearer")
+        if jump < steps:
+            unknowns = unknowns - np.linalg.lstsq(slopes, misses, rcond=None)[0]
+    print(f"loss {losses[-1]:.1f}, P {P:.3f}, e {e:.3f}, t0 {t0:.3f}")
+    return unknowns, losses
 
 
 def fit_again(
@@ -255,19 +259,20 @@ def on_sky(
     *others: Any,
     source: Any = None,
     low: bool = False,
-    years: Sequence[int] = (),
+    losses: Sequence[Sequence[float]] = (),
 ) -> SpokenFigure:
     """The positions of S2 with their errors, as on the sky, where east is on the left.
 
     Dotted lines cross at the origin of the map, which is near what S2 circles but not at it.
 
     Args:
-        curve: Places [n, 2] to be joined by a blue line.
+        curve: Places [n, 2] from 1995 to 2014, to be joined by a blue line.
         *others: More curves, to be drawn in grey: one dashed, several as thin lines.
-        source: The path of what S2 circles [n, 2]: a line, with a square at both ends.
-        low: Cut off the top of the map, so that the rest is larger.
-        years: The years in which the curve begins and ends, written there and at both ends of
-            `source`.
+        source: The numbers of `project` [8]. They say how what S2 circles moves: a line, with a
+            square at both ends. The years are written at these, and at the ends of the curve.
+        low: Cut off the top of the map, so that the rest is larger, and leave out the years.
+        losses: Those of one or two fits, as `fit` returns them, drawn beside the map; the second
+            line is dashed.
 
     Returns:
         The figure; its `alt` says what is drawn.
@@ -278,7 +283,7 @@ def on_sky(
         East, north: 1996.5 at -48, 155; 2001.6 at -50, 15; 2003.3 at 39, 73; 2012.6 at -53, 161.
     """
     dates, seen, errors = positions()
-    figure, (ax,), look = returned_axes(5.2, 4.8, aspect="equal")
+    figure, (ax, *beside), look = returned_axes(8.4 if losses else 5.2, 4.8, 2 if losses else 1)
     note = partial(ax.annotate, textcoords="offset points", va="center", color=look.text)
     lines = [f"{len(dates)} positions of S2"]
     places = [f"{dates[n]:.1f} at {seen[n][0]:.0f}, {seen[n][1]:.0f}" for n in LABELLED]
@@ -298,18 +303,21 @@ def on_sky(
         ha = "left" if side > 0 else "right"
         note(f"{dates[n]:.1f}", seen[n], (7 * side, 0), ha=ha, annotation_clip=True, bbox=box)
     if source is not None:
-        ends = np.array(source)[[0, -1]]
-        ax.plot(*np.transpose(source), color=look.text, lw=1.0)
-        ax.plot(*ends.T, "s", ms=6, color=look.text)
-        for year, end in zip(years, ends, strict=False):
-            note(f"{year}", end, (6, 4))
+        ends = np.array(project(0.0 * YEARS, 0.0 * YEARS, YEARS, source))
+        ax.plot(*ends.T, "s-", ms=6, color=look.text, lw=1.0)
         at = [f"{east:.0f}, {north:.0f}" for east, north in ends]
         places.append(f"what it circles from {' to '.join(at)}")
-    if years:
-        note(f"{years[0]}", curve[0], (-4, 0), ha="right", color=look.forward)
-        note(f"{years[1]}", curve[-1], (4, 0), ha="left", color=look.forward)
-        places.append(f"the orbit begins in {years[0]} and ends in {years[1]}")
+    if source is not None and curve is not None and not low:
+        for n, side, ha in ((0, -4, "right"), (-1, 4, "left")):
+            note(f"{YEARS[n]:.0f}", ends[n], (6, 4))
+            note(f"{YEARS[n]:.0f}", curve[n], (side, 0), ha=ha, color=look.forward)
+        places.append("the orbit begins in 1995 and ends in 2014")
+    for each, line, color in zip(losses, ("o-", "s--"), (look.forward, look.muted), strict=False):
+        beside[0].plot(each, line, ms=4, color=color, lw=1.2)
+        beside[0].set(xlabel="jumps", ylabel="loss", yscale="log", box_aspect=1.0)
+        places.append(f"the loss falls from {each[0]:.1f} to {each[-1]:.1f}")
     ax.set(
+        aspect="equal",
         xlim=(95, -95),
         ylim=(-30, 165 if low else 200),
         xlabel="east, thousandths of an arcsecond",

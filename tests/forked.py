@@ -27,6 +27,7 @@ from typing import Any, NoReturn
 
 SERVER = "CGVIZ_TEST_FORK_SERVER"  # the environment variable that says where the server listens
 SECONDS = 60.0  # that an answer may take: a busy machine imports TensorFlow before the first
+HOME = {None, "", "localhost", "127.0.0.1", "0.0.0.0", "::1"}  # hosts that a lesson may reach
 PYTHON = "python"  # beside the socket: a script that runs this file, in place of `sys.executable`
 MOST = 2**20  # bytes of a request, most of it the environment
 
@@ -117,9 +118,24 @@ def be_kernel(
 
         os._exit = tell_and_end  # a program may call it
         os._exit(run(args[isolated:], isolated))
+    sys.addaudithook(refuse_network)
     # With 1, ipykernel does not watch the parent: a kernel must end with its client instead.
     kernelapp.launch_new_instance(["--IPKernelApp.parent_handle=1", *args])
     os._exit(0)
+
+
+def refuse_network(event: str, args: tuple[Any, ...]) -> None:
+    """Refuse each host but this machine: no cell of a notebook may need the network.
+
+    An address that is no tuple is a file's.
+    """
+    host: object = None
+    if event == "socket.getaddrinfo":
+        host = args[0]
+    elif event in ("socket.connect", "socket.sendto") and isinstance(args[1], tuple):
+        host = args[1][0]
+    if host not in HOME:
+        raise PermissionError(f"a lesson may not need the network, and this asks for {host!r}")
 
 
 def run(args: list[str], isolated: bool) -> int:

@@ -62,6 +62,22 @@ def test_a_forked_kernel_is_said_to_take_the_memory_of_one_that_is_started(monke
     assert max(found) < 1.1 * min(found)
 
 
+@pytest.mark.parametrize(
+    "asks",
+    [
+        "import urllib.request; urllib.request.urlopen('https://example.org')",
+        "import socket; socket.create_connection(('192.0.2.1', 80), timeout=1)",
+        "import socket; socket.socket(type=socket.SOCK_DGRAM).sendto(b'', ('192.0.2.1', 80))",
+    ],
+)
+def test_a_cell_that_needs_the_network_fails(asks, tmp_path):
+    manager, client = start_new_kernel(kernel_name="python3", cwd=str(tmp_path))
+    answer = client.execute_interactive(asks, timeout=60)["content"]
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+    assert "a lesson may not need the network" in answer["evalue"]
+
+
 def test_a_kernel_ends_with_its_client(tmp_path):
     manager, client = start_new_kernel(kernel_name="python3", cwd=str(tmp_path))
     kernel = int(forked.said(client, "import os; print(os.getpid())"))

@@ -1,14 +1,17 @@
 """A training watched: its own numbers, and what went wrong with them told at its place."""
 
 from itertools import pairwise
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from troubles import curvature
 
 import cgviz
 from cgviz import history as history_module
 from cgviz import style
+from cgviz.diagnosing import diagnosis
 from cgviz.drawing import history_figure
 from cgviz.history import Series
 from cgviz.live import training
@@ -1156,13 +1159,8 @@ def test_a_second_derivative_in_the_loss_that_is_0_in_every_step_is_told(activat
     w, v = (tf.Variable(draw.normal(size=s).astype("f"), name="w") for s in ((1, 8), (8, 1)))
 
     def loss():
-        with tf.GradientTape() as second:
-            second.watch(t)
-            with tf.GradientTape() as first:
-                first.watch(t)
-                u = activation(t @ w) @ v
-            slope = first.gradient(u, t)
-        return tf.reduce_mean((second.gradient(slope, t) + 1.0) ** 2) + tf.reduce_mean(u**2)
+        u = lambda t: activation(t @ w) @ v  # noqa: E731
+        return tf.reduce_mean((curvature(u, t) + 1.0) ** 2) + tf.reduce_mean(u(t) ** 2)
 
     report = cgviz.watch(descent(loss, [w, v], 0.01), 4).diagnose()
     told = [(each.what, each.level, each.op.type) for each in report]
@@ -1231,6 +1229,15 @@ def test_a_matrix_that_cancels_at_every_step_is_a_warning_and_a_bias_is_a_remark
         shape == (3, 3)
     )
     assert any("add up to 0" in note for note in report.notes) == (shape != (3, 3))
+
+
+def test_variables_that_lose_their_gradients_are_told_from_one_diagnosis(monkeypatch):
+    weights = [tf.Variable(1.0, name=f"v{i}") for i in range(5)]
+    diagnose = Mock(wraps=diagnosis.diagnose)
+    monkeypatch.setattr(diagnosis, "diagnose", diagnose)
+    loss = lambda: tf.add_n([tf.nn.relu(-w) for w in weights]) + 1.0  # noqa: E731
+    assert len(cgviz.watch(descent(loss, weights), 6).diagnose()) == 5
+    assert diagnose.call_count == 1
 
 
 def test_one_quiet_batch_at_the_end_is_a_warning():

@@ -25,6 +25,17 @@ def recorded(body):
     return trace
 
 
+def curvature(f, t):
+    """The second derivative of f at t by two tapes, as in the equation of a physics loss."""
+    with tf.GradientTape() as second:
+        second.watch(t)
+        with tf.GradientTape() as first:
+            first.watch(t)
+            y = f(t)
+        slope = first.gradient(y, t)
+    return second.gradient(slope, t)
+
+
 # --- programs that get None --------------------------------------------------------------------
 
 X = tf.constant(2.0)

@@ -198,7 +198,8 @@ class _Process:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 cwd=home,
-                env=os.environ if boxed else SETTINGS | elsewhere,
+                # Not a copy of `os.environ`, which another thread may be changing: it is cleared.
+                env=None if boxed else SETTINGS | elsewhere,
                 start_new_session=True,
                 pass_fds=[number] if boxed else [],
             )

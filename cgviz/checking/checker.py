@@ -18,6 +18,7 @@ import tensorflow as tf
 from .. import style
 from ..findings import Outcome, Progress
 from ..graph import Array, dtypes
+from ..hinting import hints
 from ..lessons import GRAPHS
 from ..reading.format import counted, html_table, stylesheet
 from ..recording import arguments, tf_hooks
@@ -305,7 +306,11 @@ def visit(case: Case, rule: str, run: Callable[[Case], Pulled], what: str, hint:
         else:
             numbers = _NUMBERS if "does not match type" in str(error) else ""
             mend = mend or (hint if rule == "saved" else numbers)
-            results.broken(rule, "raises", f"{what} raised {rules.said(error)}", mend)
+            told = rules.said(error)
+            if "indexed_slices.py" in hints.way(error):  # the rule that made them has returned
+                sliced = [s for s in case.steps if tf.IndexedSlices in map(type, s.downstream)]
+                told = f"{told.rstrip('.')}, by {sliced[0].label}." if sliced else told
+            results.broken(rule, "raises", f"{what} raised {told}", mend)
         return
     if case.flat.seeded and not case.draws:
         results.broken(rule, "draws once", *_ONE_DRAW)

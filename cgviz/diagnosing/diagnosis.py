@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -220,21 +221,20 @@ QUIET = "Other batches may have a gradient: more steps would tell."
 LOOK = "`history.trace(...).diagnose()` looks at one step."
 
 
-def _explained(history: History, place: int, when: str) -> list[Finding]:
-    """Findings and remarks from the trace of a recorded step, or from the next trace kept."""
-    trace = history.traces[min(step for step in history.traces if step >= history.steps[place])]
-    found = diagnose(trace, trace.main)
-    return [replace(x, message=f"{when}, {x.message}") for x in (*found, *found.remarks)]
+def _kept(history: History, place: int, end: int) -> Trace:
+    """The last trace kept of the steps from index `place` to before `end`, else the next one."""
+    kept = sorted(step for step in history.traces if step >= history.steps[place])
+    return history.traces[max((x for x in kept if x <= history.steps[end - 1]), default=kept[0])]
 
 
 def broken(history: History, end: int) -> Iterator[Told]:
     """The first NaN or infinity; only a warning if the last step is fine again."""
     if end == len(history):
         return
-    when = f"at step {history.steps[end]}"
-    found = (each for each in _explained(history, end, when) if each.what in ("nan", "inf"))
-    unknown = Finding("nan", f"{when}, the target or a gradient is not finite.", LOOK, STABILITY)
-    first = next(found, unknown)
+    trace = history.traces[history.steps[end]]
+    found = (each for each in diagnose(trace, trace.main) if each.what in ("nan", "inf"))
+    first = next(found, Finding("nan", "the target or a gradient is not finite.", LOOK, STABILITY))
+    first = replace(first, message=f"at step {history.steps[end]}, {first.message}")
     fine = history.fine[end:]
     if fine[-1]:
         many = f"{np.sum(fine)} of the {len(fine) - 1} recorded steps after it are fine."
@@ -246,6 +246,7 @@ def broken(history: History, end: int) -> Iterator[Told]:
 def lost(history: History, end: int) -> Iterator[Told]:
     """Variables, and tensors in their place, whose gradient is None or 0, from some step on."""
     named: set[str] = set()
+    explained = cache(lambda trace: diagnose(trace, trace.main))  # without second derivatives
     for name, series in history.series.items():
         state = series.state[end - 1] if end and series.kind in numbers.GIVEN else ""
         told = ("none", "zero") if series.kind == "variable" else ("none",)
@@ -253,12 +254,9 @@ def lost(history: History, end: int) -> Iterator[Told]:
             continue
         place = _tail(np.asarray(series.state[:end]) == state) or 0
         since = _since(history, place)
-        # Without second derivatives, which may be 0.
-        both = (_explained(history, at, since) for at in (place, end - 1))
-        found_at = [[x for x in every if x.what == state and name in x.sources] for every in both]
-        levels = [{each.level for each in found} for found in found_at]
-        # What another pass makes a warning at first may be an error at the end.
-        found = found_at[levels == [{"warning"}, {"error"}]]
+        every = explained(_kept(history, place, end))
+        own = (x for x in (*every, *every.remarks) if x.what == state and name in x.sources)
+        found = [replace(x, message=f"{since}, {x.message}") for x in own]
         named.update(source for each in found for source in each.sources)
         brief = end - place < OFTEN * end
         done = not any(history.target[place:end]) and not all(_masked(each.op) for each in found)

@@ -102,7 +102,7 @@ def origins(
     return lambda start: (here for here in walk([start], onward) if not onward(here))
 
 
-def _parts(graph: PassGraph, number: Number) -> list[Number]:
+def parts_of(graph: PassGraph, number: Number) -> list[Number]:
     """The numbers that a number of a backward pass is made of."""
     if number.step is not None:
         pairs = zip(number.step.op.outputs, number.step.upstream, strict=True)
@@ -171,7 +171,7 @@ def rounded(step: Step, j: int) -> float:
 
 def _explained(graph: PassGraph, test: Test, spreads: Spreads) -> list[tuple[str, Finding]]:
     """One finding per place and cause, after the name of the cause, with all sources affected."""
-    began = origins(partial(_parts, graph), test, spreads)
+    began = origins(partial(parts_of, graph), test, spreads)
     case_of = cache(partial(GradientCase, graph, zero=test is is_zero))  # a case may run a rule
     groups: dict[object, tuple[GradientCase, list[Value]]] = {}
     for value, gradient in graph.gradients:
@@ -211,9 +211,13 @@ ZERO = (
         "Use it in what is differentiated, or leave it out of the sources. To see where a path is "
         "cut, diagnose it without `unconnected_gradients='zero'`.",
     ),
-    Cause("one entry", STABILITY, ops="sum", when=lambda case: case.centred).says(
+    Cause("one entry", STABILITY, ops="sum", when=lambda case: 1 in case.centred).says(
         "{name} minus its mean over a single entry is always 0, as in a normalisation.",
         "Normalise over more entries: a larger batch, or another axis.",
+    ),
+    Cause("normalised", CHAIN, "sum", lambda case: case.centred, "note").says(
+        "{name} is used with its mean subtracted, and the gradients of these uses add up to 0.",
+        "A sum of normalised values never changes. Or the function is flat here, as at a minimum.",
     ),
     Cause("uses cancel", CHAIN, ops="sum", level="note").says(
         "the gradients that the uses of {name} return add up to 0.", CANCELS
@@ -240,6 +244,11 @@ ZERO = (
     Cause("py_function", GRAPHS, ops="EagerPyFunc").says(
         "tf.py_function takes numbers out of TensorFlow, so the tape inside it follows nothing.",
         "Use TensorFlow's functions there, or give it a rule with @tf.custom_gradient.",
+    ),
+    Cause("equal", STABILITY, "SelfAdjointEigV2 Svd", lambda case: case.equal).says(
+        "Some eigenvalues or singular values are equal there. Their vectors have no derivative, "
+        "and TensorFlow returns 0 in its place.",
+        "Differentiate the eigenvalues or singular values alone, or keep them apart.",
     ),
     # The next three are found by running the rule again for other upstreams.
     PERHAPS,
@@ -333,8 +342,8 @@ class GradientCase(Case):
         where = self.op.source if self.op and self.cause.name == "tf.where" else None
         return (where.file, where.line) if where else self.origin.step
 
-    def finding(self, values: list[Value]) -> Finding:
-        """The finding about the sources affected."""
+    def finding(self, values: list[Value], small: Iterable[Value] = ()) -> Finding:
+        """The finding about the sources affected; `small` are all that are 0 but for rounding."""
         graph, op, began = self.graph, self.op, ""
         head = f"the gradient of {listed(map(graph.name, values))} is"
         if self.what == "zero":
@@ -344,24 +353,32 @@ class GradientCase(Case):
             made = made_at(op, self.index, self.value, graph.trace, True)
             began = f"the first {self.sign} of the backward pass is {made}{upstream}. "
         because = self.cause.words(self)[0]
-        what = "exactly 0" if self.what == "zero" else "not finite"
+        rounded = "0 but for rounding" if self.origin.array.any() else "exactly 0"
+        what = rounded if self.what == "zero" else "not finite"
         message = f"{head} {what}: {began}{because}".strip()
         # A network still learns if one parameter has no effect, such as a bias before a softmax.
-        learns = any(g is not None and is_ordinary(g) for _, g in graph.gradients)
+        others = (g for v, g in graph.gradients if v not in small)
+        learns = any(g is not None and is_ordinary(g) for g in others)
         level = self.cause.level if learns or self.cause is PERHAPS else "error"
         known = {"what": self.what, "message": message, "level": level}
         return graph.finding(self.cause, self, op, values, **known)
 
     @property
-    def centred(self) -> bool:
-        """Whether a value's mean over a single entry is subtracted from it."""
+    def centred(self) -> set[int]:
+        """Over how many entries the means are taken that are subtracted from a value."""
         ops = [step.op for step, *_ in self.graph.contributions(self.value)]
-        means = [o for o in ops if o.type == "Mean" and o.inputs[0].size == o.outputs[0].size]
         less = (v for o in ops if o.type in ("Sub", "SquaredDifference") for v in o.inputs)
         same = "StopGradient", "Reshape"  # they pass the mean on
         made = self.graph.trace.maker
         before = walk(less, lambda v: o.inputs if (o := made(v)) and o.type in same else [])
-        return any(made(v) in means for v in before)
+        means = [o for v in before if (o := made(v)) in ops and o and o.type == "Mean"]
+        return {o.inputs[0].size // max(o.outputs[0].size, 1) for o in means}
+
+    @property
+    def equal(self) -> bool:
+        """Whether two eigenvalues are equal, and upstream arrived at eigenvectors."""
+        given = any(u.any() for u in self.step.upstream[1:] if u is not None)
+        return given and not np.diff(self.step.op.outputs[0].numpy()).all()
 
     @property
     def not_taken(self) -> bool:
@@ -591,9 +608,7 @@ def cancels(step: Step, j: int) -> bool:
     It runs again for the absolute values of upstream, each scaled by a different factor below 1, so
     that nothing cancels and nothing that was 0 becomes larger.
     """
-    given = step.downstream[j]
-    if given is None:
-        return False
+    given: Any = step.downstream[j]
     terms = rerun(step, j, lambda u: np.abs(u) * unlike(u))
     return terms is not None and wide_norm([given]) < tolerance(given.dtype) * wide_norm([terms])
 

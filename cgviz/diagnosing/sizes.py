@@ -6,16 +6,16 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple
 
 from .. import style
 from ..findings import Finding
-from ..graph import Array, Op, Step, Value, ratio, wide_norm
+from ..graph import Array, Step, Value, ratio, total, wide_norm
 from ..graph.jacobian import tolerance
 from ..hinting.hints import WRONG_SHAPE
-from ..lessons import CHAIN, INPUTS
-from . import numbers
-from .numbers import CANCELS, SIGMOID, SINGLE, cancels, is_bad, is_ordinary, is_zero, single
+from ..lessons import INPUTS
+from .numbers import GradientCase, Number, cancels, is_bad, is_ordinary, is_zero, parts_of, single
 from .pass_graph import Cause, PassGraph, at, listed
 
 # The size of a gradient is compared with that of the upstream that the pass started with. A
@@ -55,12 +55,6 @@ EXPLODING = Cause("exploding").says(
     "of the upstream at the target. It rose most at {lines}.",
     "Keep each factor near 1: smaller weights, normalisation, tf.clip_by_global_norm.",
 )
-CANCELLED = Cause("zero", CHAIN, level="note").says(
-    "the gradient of {who} is 0 but for rounding: its terms cancel at {at}.", CANCELS
-)
-ALONE = Cause("zero", CHAIN, level="warning").says(f"{CANCELLED.message} {SINGLE}", SIGMOID)
-RULED = replace(numbers.PERHAPS, name="zero", message=CANCELLED.message)
-
 SHAPE = Cause("shape", INPUTS).says(
     "{who} has the shape {a}, but its gradient has {b}, by the rule of {rule}.", WRONG_SHAPE
 )
@@ -78,15 +72,15 @@ def scale(graph: PassGraph) -> list[Finding]:
 
     Returns:
         At most one finding for vanishing and one for exploding, with all the sources; and one for
-        each op at which gradients cancel, a note or a warning if other sources learn.
+        each op or value at which gradients cancel, a note or a warning if other sources learn.
     """
     seeds = [s for s in graph.seeds.values() if s is not None and s.size]
     if not graph.first_order or any(map(is_bad, seeds)) or all(map(is_zero, seeds)):
         return []
     ordinary = [(v, g) for v, g in graph.gradients if g is not None and is_ordinary(g)]
     alone = any(single(step.op) for step in graph.pass_.steps)
-    judged = cache(cancels)  # paths to many sources have most of their steps in common
-    cancelled: dict[Op, list[Value]] = {}
+    judged = cache(partial(cancelled, graph))  # paths to many sources have most steps in common
+    zeros: dict[Number, list[Value]] = {}
     found = []
     for cause, size, sign in ((VANISHING, wide_norm, -1), (EXPLODING, typical, 1)):
         onward = cache(partial(largest, graph, size))
@@ -98,19 +92,14 @@ def scale(graph: PassGraph) -> list[Finding]:
                 continue
             factors = path(onward, value)
             most = max((sign * decades(each.size) for each in factors), default=0.0)
-            sums = (f.step.op for f in factors if lost(f) or (large and judged(*f[1:3])))
-            if sign < 0 and (op := next(sums, None)):
-                cancelled.setdefault(op, []).append(value)
+            began = filter(None, (judged(each, large) for each in factors))
+            if sign < 0 and (number := next(began, None)):
+                zeros.setdefault(number, []).append(value)
             elif large and most > 0 and sign * decades(times) - most > SEVERAL:
                 changes.append((times, value, factors))
         found += [_changed(graph, cause, changes)] if changes else []
-    learns = sum(map(len, cancelled.values())) < len(ordinary)
-    for op, values in cancelled.items():
-        known = {"who": listed(map(graph.name, values)), "at": at(op, True)}
-        cause = ALONE if single(op) else RULED if op.kind == "custom" else CANCELLED
-        level = cause.level if learns or cause is RULED else "error"
-        found.append(graph.finding(cause, known, op, values, level=level))
-    return found
+    small = [*chain(*zeros.values())]
+    return found + [GradientCase(graph, n, True).finding(v, small) for n, v in zeros.items()]
 
 
 def shapes(graph: PassGraph) -> list[Finding]:
@@ -125,9 +114,20 @@ def shapes(graph: PassGraph) -> list[Finding]:
     return found
 
 
-def lost(factor: Factor) -> bool:
-    """Whether a softmax over one entry left nothing but rounding of what reached it."""
-    return single(factor.step.op) and factor.size < tolerance(factor.output.dtype)
+def cancelled(graph: PassGraph, factor: Factor, large: bool) -> Number | None:
+    """What is 0 but for rounding at the input of a step: what its uses or it alone returned.
+
+    Without `large`, only what a softmax over one entry returned is looked at.
+    """
+    step, j = factor.step, factor.position
+    returned: Any = step.downstream[j]
+    own = Number(step.op.inputs[j], returned, step, j)
+    if single(step.op) and factor.size < tolerance(factor.output.dtype):
+        return own
+    uses = [part.array for part in parts_of(graph, replace(own, step=None))] if large else []
+    if uses and wide_norm([total(uses)]) < tolerance(uses[0].dtype) * wide_norm(uses):
+        return Number(own.value, total(uses))
+    return own if large and cancels(step, j) else None
 
 
 def decades(times: float) -> float:
@@ -182,10 +182,10 @@ def _changed(graph: PassGraph, cause: Cause, changes: list[Change]) -> Finding:
     totals = [(math.prod(each.size for each in row), row) for row in by_line.values()]
     totals.sort(key=lambda pair: pair[0], reverse=not fell)
     lines = []
-    for total, row in totals[:3]:
-        if (total < 1) == fell:
+    for product, row in totals[:3]:
+        if (product < 1) == fell:
             often = f"{len(row)} times, in all" if len(row) > 1 else "once,"
-            lines.append(f"{at(row[0].step.op)} {often} × {style.number(total, 2)}")
+            lines.append(f"{at(row[0].step.op)} {often} × {style.number(product, 2)}")
     known = {"who": listed(map(graph.name, values)), "worst": graph.name(worst)}
     known |= {"ratio": style.number(times, 2), "lines": ", ".join(lines)}
     return graph.finding(cause, known, totals[0][1][0].step.op, values)

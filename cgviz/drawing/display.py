@@ -70,7 +70,6 @@ class Node:
     step: int
     now: tuple[int, ...]
     orders: tuple[int, ...]
-    level: int
     group: str
 
 
@@ -141,9 +140,7 @@ class Display:
 
 
 def make(
-    shown: Selection,
-    space: tuple[float, float] = (NOTEBOOK, inf),
-    enough: float = 1.0,
+    shown: Selection, space: tuple[float, float] = (NOTEBOOK, inf), enough: float = 1.0
 ) -> Display:
     """Arrange a selection in the direction that suits a space; `largest` explains the arguments."""
     return largest(arranged(shown, space[0] / NARROWEST), space, enough)
@@ -227,11 +224,7 @@ class _Arranged:
     """A selection laid out in one direction; each target is a box after the node of its value."""
 
     def __init__(
-        self,
-        shown: Selection,
-        texts: Sequence[Text],
-        direction: Direction,
-        fields: Fields,
+        self, shown: Selection, texts: Sequence[Text], direction: Direction, fields: Fields
     ) -> None:
         self.shown, self.texts, self.fields = shown, texts, fields
         self.direction: Direction = direction
@@ -509,8 +502,7 @@ class _Arranged:
                 corner = x + size[0] / 2 - (shapes.POINT if node.kind == "custom" else 3)
                 self._path("handle", "node", i, _handle(corner, y - size[1] / 2 + 2, False), step)
         where = _rounded(x, y, *size)
-        known = node.orders, node.level, node.group
-        self.found.nodes.append(Node(node.kind, *where, step, now, *known))
+        self.found.nodes.append(Node(node.kind, *where, step, now, node.orders, node.group))
 
     def _draw_rows(self, i: int, x: float, y: float, step: int, now: Sequence[int]) -> None:
         """The texts of a node, in the middle of its outline."""

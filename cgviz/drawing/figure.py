@@ -235,8 +235,7 @@ class _Renderer:
         if path.of == "frame":
             return nothing, look.scope, THIN, "solid"
         node = self.shown.nodes[path.i]
-        back = current or node.kind == "target" or (node.level > 0 and node.kind == "op")
-        tone = look.backward if back else look.of(node.kind)
+        tone = look.backward if current or node.kind == "target" else look.of(node.kind)
         width = THICK if current else BORDER
         fill = look.glow if current else look.fill
         if path.role == "inner" and node.kind in ("variable", "constant"):
@@ -271,8 +270,6 @@ class _Renderer:
 
     def _colour(self, text: Text) -> str:
         look = self.look
-        if text.of == "band":
-            return look.backward_text if text.i else look.forward_text
         if text.of == "node" and text.role == "title":
             return look.text
         if text.role == "gradient" and "≠" in text.at(self.moment):

@@ -75,15 +75,16 @@ class Product:
     def total(self) -> Array | None:
         """The sum of upstream · local over the outputs; None where a local is not known.
 
-        Some rules multiply by zeros, others leave them out: what was returned tells which did.
+        Some rules multiply by zeros, others leave them out: what was returned tells which did. But
+        a finite number is no product with a local that is NaN.
         """
         found = self.sum(np.asarray)
         if found is None or self.returned is None or found.shape != self.returned.shape:
             return found
-        lost = np.isnan(wide(self.returned))
-        if lost.any():
-            found[lost] = np.asarray(self.sum(np.asarray, zeros=True))[lost]
-        return found
+        given = wide(self.returned)
+        no_number = (np.isnan(wide(x)).any(axis=tuple(range(up.ndim))) for _, up, x in self.terms)
+        lost = np.isnan(given) | (np.isfinite(given) & np.any([*no_number], axis=0))
+        return np.where(lost, np.asarray(self.sum(np.asarray, zeros=True)), found)
 
     @cached_property
     def agrees(self) -> bool | None:

@@ -135,15 +135,13 @@ def own_name(op: Op) -> bool:
     return not re.fullmatch(made_up, op.name, re.IGNORECASE)
 
 
-def operand(value: Value, name: str) -> str:
-    """A constant as part of a symbol: its numbers if they are short, else its name or its shape."""
+def operand(value: Value, made: Op) -> str:
+    """A constant as part of a symbol: short numbers, else the learner's name, or the shape."""
     if value.size <= 3 and value.dtype != "string" and len(value.shape) <= 1:
         text = style.array(value.numpy())
         if len(text) <= 14:
             return text
-    if re.fullmatch(r"constant(_\d+)?", name):
-        return f"[{'×'.join(map(str, value.shape))}]"
-    return name
+    return made.name if own_name(made) else style.shape(value)
 
 
 def reason(op: Op, position: int, step: Step | None, arrives: bool, live: bool) -> str:

@@ -335,7 +335,7 @@ class _Builder:
             return label, op.type, "custom"
         makers = [self.pruned.maker(v) for v in op.inputs]
         constants = {
-            i: names.operand(op.inputs[i], made.name)
+            i: names.operand(op.inputs[i], made)
             for i, made in enumerate(makers)
             if made in self.pruned.hidden
         }

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from traceback import extract_tb
+from traceback import extract_tb, walk_tb
 from typing import Any
 
+from ..findings import line
 from ..lessons import CHAIN, DEBUGGING, GRAPHS, INPUTS, KINKS, NESTED, UPSTREAM, VARIABLES
+from ..recording import source
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,19 @@ def way(error: BaseException) -> str:
     if first is not None and str(first) and str(first) in str(error):
         frames += extract_tb(first.__traceback__)
     return "\n".join([raised, *(f"{f.filename}:{f.name}" for f in frames)])
+
+
+def rule_left(error: BaseException) -> str:
+    """The rule that an error left, or its function, in words; "" where the traceback shows it."""
+    for frame, _ in reversed([*walk_tb(error.__traceback__)]):
+        file, known = frame.f_code.co_filename, frame.f_locals
+        if source.kind(file) == source.LEARNER:
+            break
+        code = getattr(known.get("grad_fn", known.get("f")), "__code__", None)
+        if code and file.endswith("custom_gradient.py"):
+            where = source.at_line(code.co_filename, code.co_firstlineno)
+            return f"`{code.co_qualname}`{line(where)}"
+    return ""
 
 
 # --- the records -------------------------------------------------------------------------------
@@ -300,7 +315,8 @@ def explain(error: BaseException) -> Hint | None:
         found = re.search(hint.pattern, text, re.DOTALL)
         if found and names & set(hint.types.split()) and re.search(hint.way, frames):
             groups = (group for group in found.groups() if group is not None)
-            return replace(hint, what=hint.what.format(found[0], *groups))
+            what, where = hint.what.format(found[0], *groups), rule_left(error)
+            return replace(hint, what=f"{what} See {where}." if where else what)
     return None
 
 
@@ -321,7 +337,7 @@ def add(error: BaseException) -> Hint | None:
     """
     try:
         hint = explain(error)
-        if hint is not None and str(hint) not in getattr(error, "__notes__", ()):
+        if hint is not None and hint.fix not in "".join(getattr(error, "__notes__", ())):
             error.add_note(str(hint))
     except Exception:  # the learner's own error is what matters
         return None

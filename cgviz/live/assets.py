@@ -61,20 +61,15 @@ def module() -> str:
     Only `mount`'s default export stays, `{ render, embed }`, which `load` calls. All files share
     one scope, so no two of them may define the same name.
     """
-    return _joined("mount")
+    return _joined("mount", set())
 
 
-def _joined(name: str) -> str:
-    return "\n".join(_in_order(name, []))
-
-
-def _in_order(name: str, seen: list[str]) -> list[str]:
-    seen.append(name)
+def _joined(name: str, seen: set[str]) -> str:
+    """A file after those that it imports, as far as they have not been `seen`."""
+    seen.add(name)
     text = _text(f"js/{name}.mjs")
-    before = [
-        part for each in _IMPORT.findall(text) if each not in seen for part in _in_order(each, seen)
-    ]
-    return [*before, _EXPORT.sub("", _IMPORT.sub("", text))]
+    before = (_joined(each, seen) for each in _IMPORT.findall(text) if each not in seen)
+    return "\n".join([*before, _EXPORT.sub("", _IMPORT.sub("", text))])
 
 
 def version() -> str:
@@ -85,14 +80,15 @@ def version() -> str:
 def stub() -> str:
     """The module of each widget: it gets the joined module from the page, else from the kernel."""
     render = f'(given) => showWidget(given, "{version()}")'
-    return f"{_joined('load')}\nexport default {{ render: {render} }};\n"
+    return f"{_joined('load', set())}\nexport default {{ render: {render} }};\n"
 
 
 @cache
 def shared() -> str:
     """What a page with embedded pictures needs once; a second copy does no harm."""
     texts = packed({"module": module(), "stylesheet": stylesheet()})
-    script = re.sub(r"\n{2,}", "\n", _joined("load")).strip()  # a blank line ends HTML in Markdown
+    # A blank line would end HTML in Markdown.
+    script = re.sub(r"\n{2,}", "\n", _joined("load", set())).strip()
     return (
         f'<script type="text/plain" data-cgviz="{version()}">{texts}</script>\n'
         f'<script type="module">\n{script}\nshowEmbedded();\n</script>\n'

@@ -23,7 +23,7 @@ from ..drawing import display, texts
 from ..drawing.display import Display
 from ..graph import Array, Op, Pass, Trace, names, statistics
 from ..graph.selection import Selection, select
-from ..reading.format import told_apart
+from ..reading.format import counted, told_apart
 from . import panel
 
 Document = dict[str, Any]
@@ -323,7 +323,10 @@ def document(builders: Sequence[PageBuilder], which: int) -> Document:
     """All that the browser needs to begin: the pages of one trace, or of two side by side."""
     trace = builders[0].trace
     counts = [len(each.steps) for each in trace.passes]
-    names = [f"backward pass {i}: {n} step{'s' * (n != 1)}" for i, n in enumerate(counts)]
+    called = [f"backward pass {i}" for i in range(len(counts))]
+    if len(called) == 2 and {*trace.passes[0].ops} & {s.op for s in trace.passes[1].steps}:
+        called = ["inner backward pass", "outer backward pass"]  # as bands and the legend say
+    names = [f"{each}: {counted(n, 'step')}" for each, n in zip(called, counts, strict=True)]
     few = sum(counts) <= MOST_STEPS  # else the formulas are too long to be read
     return {
         "title": trace.title,
@@ -369,31 +372,34 @@ def page_key(which: int, toggled: Iterable[str]) -> str:
 
 
 def mark(one: Document, other: Document) -> None:
-    """Mark the texts that differ between two pages of one program.
+    """Mark what differs between the texts of two pages of one program, each version by itself.
 
     Where all links have the same ends a text is compared with that in its place, else with that of
     the node or link of the same name.
     """
-    ends = [
-        [(x["source"], x["target"], x["position"]) for x in page["displays"][0]["links"]]
-        for page in (one, other)
-    ]
-    found = [_said(page, {} if ends[0] == ends[1] else _keys(page)) for page in (one, other)]
-    for page, mine, its in zip((one, other), found, map(set, reversed(found)), strict=True):
-        page["differs"] = [text not in its for text in mine]
+    first, second = (page["displays"][0]["links"] for page in (one, other))
+    found = [_said(page, {} if first == second else _keys(page)) for page in (one, other)]
+    for page, mine, its in zip((one, other), found, reversed(found), strict=True):
+        known = {version for versions in its for version in versions}
+        page["texts"]["written"] = [
+            [(*version, text not in known) for version, text in zip(*each, strict=True)]
+            for each in zip(page["texts"]["written"], mine, strict=True)
+        ]
 
 
-def _said(page: Document, keys: Mapping[tuple[str, int], Any]) -> list[Any]:
-    """Each text: the key of its node or link, or else its place; its role; its last words."""
+def _said(page: Document, keys: Mapping[tuple[str, int], Any]) -> list[list[Any]]:
+    """The versions of each text: the key of its node or link, or else its place; role; words."""
     texts = zip(page["displays"][0]["texts"], page["texts"]["written"], strict=True)
-    found = [((x["of"], x["i"]), x["role"], versions[-1][1]) for x, versions in texts]
-    return [(keys.get(place, place), *text) for place, *text in found]
+    return [
+        [(keys.get(place := (x["of"], x["i"]), place), x["role"], words) for _, words in versions]
+        for x, versions in texts
+    ]
 
 
 def _keys(page: Document) -> dict[tuple[str, int], Any]:
     """A key of each node and link, from its name, by which two pages are matched."""
     said: dict[int, dict[str, str]] = {}
-    for (of, i), role, words in _said(page, {}):
+    for *_, ((of, i), role, words) in _said(page, {}):
         if of == "node":
             said.setdefault(i, {})[role] = words
     seen: Counter[Any] = Counter()

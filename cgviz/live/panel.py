@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import style
-from ..drawing.texts import Moments
+from ..drawing.texts import Moments, bands
 from ..graph import Array, Op, Pass, Rule, Step, Trace, Value, jacobian, names, wide
 from ..graph.jacobian import is_small, products
 from ..graph.selection import Edge, Node, Selection
@@ -83,7 +83,8 @@ def panel(trace: Trace, shown: Selection, i: int, local: bool = True) -> Documen
         found["blocked"] = f", no gradient: {reason}"
     found["value"] = ", ".join(output["value"] for output in made)
     values = ", ".join(each["named"] + each["value"] for each in made)
-    level = f"in backward pass {node.level - 1}, " if node.level else ""
+    band = bands(shown).get(node.level) if node.level else ""
+    level = f"in {band.replace('inner', 'the inner')}, " if band else ""
     found["ran"] = f"{level}{found['title']} makes {values}."
     about, more = [fact("backward", INSIDE)] if node.owner >= 0 else [], []
     if node.step is not None:

@@ -21,6 +21,7 @@ from ..graph import Array, Step, Trace, total, wide
 from ..graph.jacobian import times, tolerance
 from ..graph.names import output_name
 from ..graph.selection import Edge, Selection
+from ..reading.format import counted
 from .pages import Document, PageBuilder
 from .panel import named
 from .view import View
@@ -118,8 +119,7 @@ class Quiz(View):
         return [replace(each, texts=[*map(gaps, each.texts)]) for each in super().drawn()]
 
     def __repr__(self) -> str:
-        count = len(self.questions)
-        return f"{count} question{'s' * (count != 1)} on a {super().__repr__()}"
+        return f"{counted(len(self.questions), 'question')} on a {super().__repr__()}"
 
 
 # --- what is asked -------------------------------------------------------------------------------

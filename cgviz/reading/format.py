@@ -135,10 +135,7 @@ def clipped(text: str, width: int) -> str:
 
 
 def text_table(
-    head: Sequence[str],
-    lines: Sequence[Sequence[str]],
-    widths: Sequence[int],
-    right: Sequence[str],
+    head: Sequence[str], lines: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[str]
 ) -> str:
     """Cells in columns of these widths; `right` names the columns aligned right.
 

@@ -66,7 +66,8 @@ def _structure(value: Any) -> str:
 MOST_ROWS = 30  # of a summary that is shown as text: about a screen
 BAR = 12  # characters of the longest bar: as wide as a number
 COLUMNS = "layer variable kind shape parameters value zeros gradient zero_gradient nan inf update"
-TITLES = {"zero_gradient": "zeros", "update": "update/weight"}
+TITLES = {"value": "value norm", "gradient": "gradient norm"}
+TITLES |= {"zero_gradient": "zeros", "update": "update/weight"}
 Row = dict[str, Any]
 Layer = tuple[str, list[Op], list[Op]]  # its name, its ops, its variables
 
@@ -84,11 +85,12 @@ class Summary(Rows):
     `gradient` and `zero_gradient` are the norm and the share of zeros of the gradient that reached
     its output; `parameters` is how many numbers its variables have; `nan` and `inf` count the NaN
     and the infinities in all of these. `variables` has a row of the same form for each variable,
-    with its value and its own gradient. A norm is None where nothing flows. `update` is how far the
-    recorded code, such as a training step, moved a variable from its value in this pass to the next
-    that was read, over the norm of the first; a layer has the largest of its variables. `update` is
-    None if the code within `cgviz.record()` changed no variable, if the value was all 0, and in a
-    trace that was read from a file, which does not keep it.
+    with its value and its own gradient. A norm is None where nothing flows, and for truth values
+    and texts. `update` is how far the recorded code, such as a training step, moved a variable from
+    its value in this pass to the next that was read, over the norm of the first; a layer has the
+    largest of its variables. `update` is None if the code within `cgviz.record()` changed no
+    variable, if the value was all 0, and in a trace that was read from a file, which does not keep
+    it.
 
     Example:
         >>> import cgviz, tensorflow as tf
@@ -106,7 +108,7 @@ class Summary(Rows):
         columns = ("layer", "shape", "parameters", "value", "zeros", "gradient", "zero_gradient")
         seen = any(row["update"] is not None for row in rows)
         self._columns = (*columns, "update") if seen else columns
-        self._head = ["", *(TITLES.get(name, name) for name in self._columns), "size of gradient"]
+        self._head = ["", *(TITLES.get(name, name) for name in self._columns), "on a log scale"]
         self._sizes = [size for row in rows if (size := _size(row)) is not None]
 
     def to_pandas(self) -> Any:
@@ -274,7 +276,8 @@ def _joined(arrays: Sequence[Any]) -> Any:
 
 
 def _row(layer: str, variable: str, kind: str, tensors: Sequence[Value], gradient: Any) -> Row:
-    known = _joined([v.numpy() for v in tensors if v.differentiable])
+    numbers = [v for v in tensors if v.differentiable] or [v for v in tensors if "int" in v.dtype]
+    known = _joined([v.numpy() for v in numbers])
     value, back = (None if x is None else statistics(x) for x in (known, gradient))
     both = [x for x in (value, back) if x is not None]
     return {

@@ -123,6 +123,24 @@ def test_a_line_of_a_rule_goes_on_behind_where_it_began_and_no_number_is_cut(ope
     assert all(padding == -indent > 0 for padding, indent in found)
 
 
+def test_a_line_of_a_rule_without_a_space_is_not_cut_in_explore(page, tmp_path):
+    @tf.custom_gradient
+    def log(x):
+        def grad(upstream):
+            if upstream != 0.0:
+                return tf.math.divide_no_nan(tf.math.multiply_no_nan(tf.identity(upstream), 1.0), x)
+            return upstream
+
+        return tf.math.log(x), grad
+
+    cgviz.explore(log, x=(1.0, 3.0)).save(tmp_path / "flow.html")
+    page.goto((tmp_path / "flow.html").as_uri())
+    page.locator("g.cgviz-custom").click()
+    code = page.locator(".cgviz-panel .cgviz-code")
+    assert "(tf.math.multiply_no_nan(tf.identity(upstream)," in code.inner_text()
+    assert code.evaluate("(e) => e.scrollWidth <= e.clientWidth")
+
+
 def test_where_the_ops_of_a_rule_are_shown_each_line_lights_up_with_its_own(page, tmp_path):
     cgviz.trace(cube_squared, 2.0, order=2).view(which=1).save(tmp_path / "flow.html")
     page.goto((tmp_path / "flow.html").as_uri())

@@ -1,11 +1,13 @@
 """A path of the chain rule lights up, and its products are written where they are made."""
 
 import re
+from io import BytesIO
 from itertools import pairwise
 
 import pytest
 import tensorflow as tf
 from golden_programs import PROGRAMS
+from PIL import Image
 
 import cgviz
 
@@ -326,6 +328,31 @@ def test_stepping_keeps_the_focus_on_the_same_path_or_gives_it_to_the_picture(pa
     assert page.evaluate("document.activeElement.matches('.cgviz-svg')")
     page.keyboard.press("End")
     assert page.evaluate(f"{VIEW}.state.step") == last
+
+
+def test_a_jacobian_that_is_cut_has_a_shadow_there_until_keys_have_led_to_its_end(page, tmp_path):
+    opened(page, tmp_path, cgviz.trace(tf.nn.softmax, [0.5, -1.125, 0.333, 2.25]))
+    page.evaluate(f"{VIEW}.go(Infinity)")
+    box = page.locator(".cgviz-panel .cgviz-scroll")
+    box.focus()
+
+    def edge():
+        seen = box.bounding_box()
+        clip = {"x": seen["x"] + seen["width"] - 2, "y": seen["y"] + 1, "width": 1, "height": 1}
+        return Image.open(BytesIO(page.screenshot(clip=clip))).convert("L").getpixel((0, 0))
+
+    def last():
+        cell, seen = box.locator("td").last.bounding_box(), box.bounding_box()
+        return cell["x"] + cell["width"] - seen["x"] - seen["width"]
+
+    assert last() > 10
+    assert edge() < 240
+    for _ in range(10):
+        page.keyboard.press("ArrowRight")
+    until(page, f"{VIEW}.root.querySelector('.cgviz-panel .cgviz-scroll').scrollLeft > 10")
+    page.wait_for_timeout(300)  # it scrolls smoothly
+    assert last() < 1
+    assert edge() > 250
 
 
 def test_arrows_scroll_a_wide_jacobian_and_step_beside_a_narrow_one(page, tmp_path):

@@ -57,6 +57,27 @@ def test_all_of_a_picture_is_on_the_screen_and_fills_it(page, tmp_path, name, wi
     assert page.evaluate(f"11.5 * {VIEW}.pictures[0].k") >= 24 * width / 1920
 
 
+def test_a_picture_that_was_zoomed_is_presented_whole_and_is_zoomed_again_after_it(page, tmp_path):
+    opened(page, tmp_path, PROGRAMS["fan_out"]())
+    page.locator("g.cgviz-node").first.focus()
+    scale = f"{VIEW}.pictures[0].k"
+    page.keyboard.press("f")
+    the_screen_is_full(page)
+    whole = page.evaluate(scale)
+    page.keyboard.press("f")
+    until(page, f"!document.fullscreenElement && {VIEW}.width < innerWidth")
+    for _ in range(3):
+        page.keyboard.press("+")
+    zoomed = page.evaluate(scale)
+    assert zoomed > whole
+    page.keyboard.press("f")
+    the_screen_is_full(page)
+    assert page.evaluate(scale) == whole
+    page.keyboard.press("f")
+    until(page, f"!document.fullscreenElement && {VIEW}.width < innerWidth")
+    assert page.evaluate(scale) == zoomed
+
+
 def test_equations_are_placed_anew_where_the_screen_becomes_higher(page, tmp_path):
     page.set_viewport_size({"width": 1280, "height": 720})
     page.emulate_media(reduced_motion="reduce")

@@ -267,6 +267,19 @@ def test_of_two_traces_only_texts_that_differ_are_underlined(offline, tmp_path):
     assert not offline.locator("g.cgviz-node.cgviz-differs").count()
 
 
+def test_nothing_is_said_to_differ_before_it_is_told(offline, tmp_path):
+    forgetful = tf.custom_gradient(lambda x: (x * x, lambda upstream: 2.0 * x))
+    one, other = (cgviz.trace(lambda x, g=g: 3.0 * g(x), 2.0) for g in (forgetful, tf.square))
+    one.view(against=other).save(tmp_path / "two.html")
+    offline.goto((tmp_path / "two.html").as_uri())
+    stage = offline.locator(".cgviz-stage").first
+    has_count(stage.locator(".cgviz-svg"), 1)
+    x = stage.get_by_role("button", name="x (input), value 2")
+    for step, told in ((0, False), (1, False), (2, True)):
+        offline.evaluate(f"document.querySelector('.cgviz-view').cgvizView.go({step})")
+        assert x.evaluate("(e) => e.classList.contains('cgviz-differs')") == told, step
+
+
 def test_the_sign_of_what_differs_covers_no_name(offline, tmp_path):
     naive = cgviz.trace(lambda x: tf.math.log(1.0 + tf.exp(x)), 100.0)
     naive.view(against=cgviz.trace(tf.math.softplus, 100.0)).save(tmp_path / "flow.html")

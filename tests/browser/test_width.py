@@ -167,6 +167,21 @@ def test_in_a_saved_page_the_panel_is_as_high_as_the_window_and_the_caption_in_s
     assert caption["y"] + caption["height"] <= height
 
 
+@pytest.mark.parametrize("width", [500, 1280])
+def test_no_word_of_a_long_sentence_is_cut(page, golden, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(golden("network"))
+    has_count(page.locator(".cgviz-svg"), 1)
+    lines = set()
+    for step in page.evaluate(f"{VIEW}.clock.moments.map(([step]) => step)"):
+        page.evaluate(f"{VIEW}.go({step})")
+        status = page.locator(".cgviz-status")
+        high, seen = status.evaluate("(e) => [e.scrollHeight, e.clientHeight]")
+        assert high <= seen
+        lines.add(seen)
+    assert (len(lines) > 1) == (width == 500)  # else it keeps its height
+
+
 @pytest.mark.parametrize("name", ["matrices", "scopes_open", "second_order"])
 def test_on_paper_picture_panel_and_table_are_whole_light_and_without_buttons(page, golden, name):
     page.emulate_media(color_scheme="dark")

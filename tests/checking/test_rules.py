@@ -514,13 +514,16 @@ def test_a_number_for_a_vector_has_the_wrong_shape_too():
     assert found.hint == "Return a tensor made of upstream: dy * 2.0, not 2.0."
 
 
-def test_slices_whose_shape_is_no_tensor_are_judged():
+def test_slices_whose_shape_is_no_tensor_are_judged_and_named_where_a_graph_raises():
     @tf.custom_gradient
     def rows(t):
         taken = tf.constant([1, 3])
         return tf.gather(t, taken), lambda dy: tf.IndexedSlices(dy, taken, t.shape)
 
-    assert cgviz.check(rows, [[1.0], [2.0], [3.0], [4.0]], where=()).findings == ()
+    table = [[1.0], [2.0], [3.0], [4.0]]
+    assert cgviz.check(rows, table, where=()).findings == ()
+    (graph,) = cgviz.check(rows, table).findings  # a graph raises when the rule has returned
+    assert "has no attribute 'dtype', by the rule of `rows` (line" in graph.message
 
 
 def test_an_upstream_is_called_ignored_only_where_no_number_depends_on_it():

@@ -33,7 +33,7 @@ def test_a_diagnosis_without_findings_is_one_line_and_its_notes():
     assert list(diagnosis) == []
     assert repr(diagnosis) == "diagnosis of f: healthy.\n\n`i` is int32.\nPass 1: began late."
     page = diagnosis._repr_html_()
-    assert page.count("`i` is int32.") == 1
+    assert page.count("<p><code>i</code> is int32.</p>") == 1
     assert "<ol" not in page
 
 

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from troubles import only, recorded
+from troubles import curvature, only, recorded
 
 import cgviz
 
@@ -253,13 +253,7 @@ def log_of_an_inner_gradient():
 def second_derivative_of_a_relu():
     w, b = weights(3, 4), tf.Variable(tf.ones(4), name="b")
     with tf.GradientTape() as tape:
-        with tf.GradientTape() as second:
-            second.watch(INPUTS)
-            with tf.GradientTape() as first:
-                first.watch(INPUTS)
-                u = tf.nn.relu(INPUTS @ w + b)
-            slope = first.gradient(u, INPUTS)
-        residual = second.gradient(slope, INPUTS) + TARGETS
+        residual = curvature(lambda x: tf.nn.relu(x @ w + b), INPUTS) + TARGETS
         loss = tf.reduce_mean(residual**2)
     tape.gradient(loss, [w, b])
 
@@ -315,13 +309,7 @@ def test_a_physics_loss_is_told_that_the_second_derivative_of_its_relu_is_0(acti
     w, v, t = weights(1, 8), weights(8, 1, name="v"), tf.constant(np.linspace(0.1, 1, 8)[:, None])
     t = tf.cast(t, tf.float32)
     with cgviz.record() as trace, tf.GradientTape() as tape:
-        with tf.GradientTape() as second:
-            second.watch(t)
-            with tf.GradientTape() as first:
-                first.watch(t)
-                u = activation(t @ w) @ v
-            slope = first.gradient(u, t)
-        loss = tf.reduce_mean((second.gradient(slope, t) + 1.0) ** 2)
+        loss = tf.reduce_mean((curvature(lambda t: activation(t @ w) @ v, t) + 1.0) ** 2)
         loss += boundary * tf.reduce_mean((activation(t @ w) @ v - 1.0) ** 2)
         with tape.stop_recording():
             tape.gradient(loss, [w, v] if boundary else [w])
@@ -337,13 +325,7 @@ def test_a_physics_loss_is_told_that_the_second_derivative_of_its_relu_is_0(acti
 def test_none_is_not_said_to_come_from_a_relu_whose_slope_does_not_matter():
     w, v, c, t = weights(1, 8), weights(8, 1, name="v"), tf.Variable([1.0]), tf.ones((2, 1))
     with cgviz.record() as trace, tf.GradientTape() as tape:
-        with tf.GradientTape() as second:
-            second.watch(t)
-            with tf.GradientTape() as first:
-                first.watch(t)
-                u = tf.nn.relu(t @ w) ** 2 @ v + c
-            slope = first.gradient(u, t)
-        loss = tf.reduce_mean((second.gradient(slope, t) + 1.0) ** 2)
+        loss = tf.reduce_mean((curvature(lambda t: tf.nn.relu(t @ w) ** 2 @ v + c, t) + 1.0) ** 2)
         with tape.stop_recording():
             tape.gradient(loss, [w, v, c])
     assert not [each for each in trace.diagnose() if "ReLU" in each.message + each.hint]
@@ -353,13 +335,7 @@ def physics_of_a_relu(**how):
     """The trace of a loss made of the second derivative of a ReLU network alone."""
     w, v, t = weights(1, 8), weights(8, 1, name="v"), tf.ones((2, 1))
     with cgviz.record() as trace, tf.GradientTape() as tape:
-        with tf.GradientTape() as second:
-            second.watch(t)
-            with tf.GradientTape() as first:
-                first.watch(t)
-                u = tf.nn.relu(t @ w) @ v
-            slope = first.gradient(u, t)
-        loss = tf.reduce_mean((second.gradient(slope, t) + 1.0) ** 2)
+        loss = tf.reduce_mean((curvature(lambda t: tf.nn.relu(t @ w) @ v, t) + 1.0) ** 2)
         with tape.stop_recording():
             tape.gradient(loss, [w, v], **how)
     return trace

@@ -65,6 +65,25 @@ def test_a_sum_that_cancels_is_not_taken_for_a_normalisation_over_one_entry():
     assert "add up to 0" in finding.message
 
 
+@pytest.mark.parametrize("layer", ["LayerNormalization", "BatchNormalization"])
+def test_a_sum_of_normalised_values_is_said_never_to_change_and_not_to_vanish(layer):
+    layer, x = getattr(keras.layers, layer)(), tf.random.stateless_normal((4, 8), (1, 2))
+    layer.build(x.shape)
+    report = cgviz.trace(lambda x: tf.reduce_sum(layer(2.0 * x, training=True)), x).diagnose()
+    assert report.ok
+    (note,) = (each for each in report.remarks if "x" in each.sources)
+    assert "its mean subtracted" in note.message
+    assert "A sum of normalised values never changes" in note.hint
+
+
+def test_at_equal_eigenvalues_the_eigenvectors_are_not_called_flat():
+    vectors = lambda a: tf.linalg.eigh(a)[1][0, 0]  # noqa: E731
+    finding = only(cgviz.trace(vectors, tf.eye(3)))
+    assert "have no derivative, and TensorFlow returns 0 in its place" in finding.message
+    apart = only(cgviz.trace(vectors, tf.linalg.diag([1.0, 2.0, 3.0])))
+    assert "no derivative" not in apart.message
+
+
 def test_a_layer_is_not_said_to_have_weights_that_start_at_0_where_its_input_is_0():
     finding = only(cgviz.trace(lambda w: tf.matmul([[0.0, 0.0]], w), [[1.0], [2.0]]))
     assert "The other factor is 0" in finding.message

@@ -338,6 +338,17 @@ def test_a_second_pass_is_drawn():
     assert "run by a backward pass" not in texts(trace.plot())
 
 
+def test_nothing_of_the_inner_pass_has_the_colour_of_the_outer_passs_gradients():
+    ax = cgviz.trace(lambda x: x**3, 3.0, order=2).plot(which=1, step=0)
+    outlines, (*ops, target) = drawn_paths(ax, "outline")
+    tones = {to_hex(outlines.get_edgecolors()[n]).upper() for n in ops}
+    tones |= {to_hex(tone).upper() for tone in drawn_texts(ax).get_facecolors()}
+    assert len(tones) >= 4
+    orange = {style.LIGHT.backward.upper(), style.LIGHT.backward_text.upper()}
+    assert not tones & orange
+    assert to_hex(outlines.get_edgecolors()[target]).upper() in orange
+
+
 def test_a_keras_model_shows_its_layers():
     layers = [tf.keras.layers.Dense(2, activation="relu", name=f"layer{i}") for i in range(16)]
     model = tf.keras.Sequential([tf.keras.Input((2,)), *layers])

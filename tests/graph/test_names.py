@@ -80,8 +80,13 @@ def test_a_reason_is_a_few_words(made, live, reason):
     assert names.reason(made, 0, None, False, live) == reason
 
 
-def test_an_operand_is_its_number_or_its_name_or_its_shape():
-    assert names.operand(Value(0, (), "float32", np.float32(2)), "k") == "2"
-    assert names.operand(Value(0, (2,), "float32", np.ones(2)), "k") == "[1, 1]"
-    assert names.operand(Value(0, (5, 4), "float32", np.ones((5, 4))), "mask") == "mask"
-    assert names.operand(Value(0, (5, 4), "float32", np.ones((5, 4))), "constant_3") == "[5×4]"
+def test_an_operand_is_its_number_or_the_learners_name_or_its_shape():
+    def operand(shape, name, kind="constant", type_="Const"):
+        value = Value(0, shape, "float32", np.ones(shape, np.float32))
+        return names.operand(value, Op(name, kind, type_, (), (value,)))
+
+    assert operand((), "k") == "1"
+    assert operand((2,), "k") == "[1, 1]"
+    assert operand((5, 4), "mask") == "mask"
+    assert operand((5, 4), "constant_3") == "[5×4]"
+    assert operand((5, 4), "Mul_1", "op", "Mul") == "[5×4]"

@@ -3,9 +3,11 @@
 import traceback
 
 import pytest
+import tensorflow as tf
 from mistakes import ONE, gradient, one_gradient_for_two, raised
 
 import cgviz
+from cgviz.hinting import hints
 
 # --- a recording -------------------------------------------------------------------------------
 
@@ -54,6 +56,19 @@ def test_errors_inside_trace_and_record_carry_their_hint(way):
     assert type(error) is ValueError
     assert str(error).startswith("custom_gradient function expected")
     assert "one gradient per positional argument" in error.__notes__[0]
+
+
+@pytest.mark.parametrize("returned", [(), (1.0, 1.0, 1.0)])
+def test_a_rule_of_a_wrong_number_of_gradients_is_named_with_its_line_once(returned):
+    def grad(dy):
+        return returned
+
+    product = tf.custom_gradient(lambda a, b: (a * b, grad))
+    error = raised(lambda: cgviz.trace(lambda a, b: tf.sin(product(a, b)), 1.0, 2.0))
+    line = grad.__code__.co_firstlineno
+    assert f"grad` (line {line}: `def grad(dy):`)" in error.__notes__[0]
+    hints.add(error)
+    assert len(error.__notes__) == 1
 
 
 # --- in IPython --------------------------------------------------------------------------------

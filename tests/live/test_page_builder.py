@@ -95,8 +95,8 @@ def marked(one, other, of="node"):
     said = []
     for page in found:
         texts = zip(page["displays"][0]["texts"], page["texts"]["written"], strict=True)
-        shown = [pair for pair, differs in zip(texts, page["differs"], strict=True) if differs]
-        differ = [(text["i"], words[-1][1]) for text, words in shown if text["of"] == of]
+        last = [(text["i"], *versions[-1]) for text, versions in texts if text["of"] == of]
+        differ = [(i, words) for i, _, words, differs in last if differs]
         names = (page["texts"]["nodes"][i] if of == "node" else words for i, words in differ)
         said.append([*dict.fromkeys(names)])
     return said

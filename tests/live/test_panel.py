@@ -271,6 +271,13 @@ def test_a_zero_where_the_product_is_nan_is_not_said_to_be_what_a_dtype_cannot_h
     assert told == ["The rule returned 0, where upstream · local is ⚠ NaN."]
 
 
+def test_a_zero_beside_a_local_that_is_nan_is_said_to_be_unequal_also_in_a_matrix():
+    guarded = tf.custom_gradient(lambda x: (x, lambda u: tf.math.multiply_no_nan(0.0 / x, u)))
+    found = panels_of(guarded, [0.0, 4.0], upstream=[0.0, 1.0]).values()
+    told = [why(given) for each in found for given in each["inputs"] if why(given)]
+    assert told == ["The rule returned [0, 0], where upstream · local is ⚠ [NaN, 0]."]
+
+
 def test_the_matrices_of_two_outputs_are_one_sum():
     @tf.custom_gradient
     def halves(x):
@@ -560,7 +567,7 @@ def test_why_no_gradient_comes_is_said_with_it():
 def test_the_level_of_an_op_is_set_apart_from_its_name():
     trace = cgviz.trace(lambda x: tf.exp(x) * x, 0.5, order=2)
     said = [p["ran"] for p in panel.panels(trace, select(trace, 1)) if "ran" in p]
-    assert any(x.startswith("in backward pass 0, 1 × makes") for x in said)
+    assert any(x.startswith("in the inner backward pass, 1 × makes") for x in said)
 
 
 def test_an_op_of_two_outputs_is_one_op_of_a_path():

@@ -42,6 +42,29 @@ def test_it_begins_when_the_forward_pass_has_run(trace):
     assert shown.document["passes"] == ["backward pass 0: 2 steps"]
 
 
+def test_its_menu_calls_a_pass_what_bands_and_legend_call_it():
+    trace = cgviz.trace(lambda x: tf.sin(x) * x, 2.0, order=2)
+    shown = trace.view(which=1).document
+    passes = [each.split(":")[0] for each in shown["passes"]]
+    assert passes == ["inner backward pass", "outer backward pass"]
+    page = json.dumps(shown["pages"][0]["texts"]), json.dumps(shown["pages"][0]["legend"])
+    assert all(each in words for each, words in zip(passes, page, strict=True))
+
+
+def test_the_menu_counts_passes_that_do_not_go_through_each_other():
+    x = tf.constant(3.0)
+    with cgviz.record() as trace:
+        for _ in range(2):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = x * x
+            tape.gradient(y, x)
+    assert [each.split(":")[0] for each in trace.view().document["passes"]] == [
+        "backward pass 0",
+        "backward pass 1",
+    ]
+
+
 def test_a_finished_one_begins_at_the_end_of_the_pass(trace):
     assert trace.view(start="end").step == 2
 
@@ -170,7 +193,7 @@ def test_two_traces_stand_side_by_side(trace):
     other = cgviz.trace(f, 3.0)
     pages = trace.view(against=other).document["pages"]
     assert len(pages) == 2
-    assert any(pages[0]["differs"])
+    assert any(differs for text in pages[0]["texts"]["written"] for *_, differs in text)
 
 
 @pytest.fixture

@@ -113,6 +113,17 @@ def test_a_layer_counts_its_parameters_and_zeros():
     assert 0 < row["zeros"] < 1
 
 
+def test_integers_have_a_norm_and_norms_are_called_so():
+    def f(x):
+        places = tf.cast(x, tf.int32) - 1
+        return tf.reduce_sum(tf.gather(x, places) * tf.cast(places, tf.float32))
+
+    summary = cgviz.trace(f, [3.0, 1.0, 2.0]).summary()
+    assert by_layer(summary)["places"]["value"] == np.sqrt(5)
+    assert re.search("value norm .*gradient norm ", repr(summary))
+    assert ">gradient norm</th>" in summary._repr_html_()
+
+
 def test_a_layer_whose_variables_got_no_gradient_comes_first():
     trace, *_ = network(blocked=True)
     summary = trace.summary()

@@ -9,21 +9,18 @@ export function makeMinimap(picture) {
   const right = direction === "right";
   const places = nodes.map(({ x, y }) => Number((right ? x / width : y / height).toFixed(3)));
   const depths = [...new Set(places.filter((_, i) => norms[i]))].sort((a, b) => a - b);
+  // Of the box, in pixels: where the part in sight begins, its length, and the length of the whole.
+  const sizes = right ? ["scrollLeft", "clientWidth", "scrollWidth"] : ["scrollTop", "clientHeight", "scrollHeight"];
+  const [start, seen, all] = sizes;
   let [shown, largest] = [[], new Map()]; // the depths in sight; per depth, the largest gradient that has come
   const [bars, frame] = [s("g"), s("rect.sight", { y: 1, height: HIGH - 2 })];
   const slider = h("input", {
     type: "range", min: 0, max: 100, step: 2, "aria-label": "Map: the largest |gradient| at each depth",
-    oninput() {
-      const [, seen, all] = sizes();
-      box[ends[0]] = (slider.value / 100) * (all - seen);
-    },
+    oninput: () => (box[start] = (slider.value / 100) * (box[all] - box[seen])),
+    onkeydown: sight, onpointerdown: sight, // which the browser may not have told of a scroll yet
   });
   const strip = s("svg", { width: "100%", height: HIGH, "aria-hidden": "true" }, bars, frame);
   const element = h("div.minimap", {}, strip, slider);
-
-  /** In pixels: where the part in sight begins, its length, and the length of the whole. */
-  const ends = right ? ["scrollLeft", "clientWidth", "scrollWidth"] : ["scrollTop", "clientHeight", "scrollHeight"];
-  const sizes = () => ends.map((name) => box[name]);
 
   function bar([share, [high, , sign]]) {
     const x = `${100 * share}%`;
@@ -33,12 +30,12 @@ export function makeMinimap(picture) {
 
   /** Move the frame to what is in sight. Not at each step: asking the browser for places makes it lay out the page. */
   function sight() {
-    const [start, seen, all] = sizes();
-    element.hidden = all <= seen;
+    const [from, length, whole] = sizes.map((name) => box[name]);
+    element.hidden = whole <= length;
     if (element.hidden) return;
-    slider.value = (100 * start) / Math.max(all - seen, 1);
-    set(frame, { x: `${(100 * start) / all}%`, width: `${(100 * seen) / all}%` });
-    shown = [...depths.keys()].filter((k) => depths[k] * all >= start && depths[k] * all <= start + seen);
+    slider.value = (100 * from) / (whole - length);
+    set(frame, { x: `${(100 * from) / whole}%`, width: `${(100 * length) / whole}%` });
+    shown = [...depths.keys()].filter((k) => depths[k] * whole >= from && depths[k] * whole <= from + length);
     tell();
   }
 

@@ -1,7 +1,7 @@
 // The picture: the SVG of one display list, built once, then painted at a step.
 import { extentOf } from "./camera.mjs";
 import { h, s, set, toggle } from "./dom.mjs";
-import { spoken, textAt } from "./time.mjs";
+import { spoken } from "./time.mjs";
 
 const STEP = 1.12; // from one line of a text to the next, in font sizes, as on paper
 const HEIGHT = 0.97; // of the letters of a line, in font sizes, as on paper
@@ -59,11 +59,11 @@ function itemOf(display, kind, i, side, g, canTurn) {
 
 export const isOpen = (display, name) => display.frames.some((frame) => frame.name === name);
 
-/** The classes of a group: what it is, its level of differentiation, and a node's kind and whether it is open. */
+/** The classes of a group: what it is, whether a band is the upper one, a node's kind and whether that is open. */
 function classesOf(display, of, i) {
   if (of !== "node") return of === "band" && i ? "band.upper" : of;
-  const { kind, level, group } = display.nodes[i];
-  return `node.${kind}${level ? ".upper" : ""}${isOpen(display, group) ? ".open" : ""}`;
+  const { kind, group } = display.nodes[i];
+  return `node.${kind}${isOpen(display, group) ? ".open" : ""}`;
 }
 
 export const makeText = ({ role, x, y, anchor, side, size }) =>
@@ -97,7 +97,7 @@ function differenceMark(node) {
 
 /** Bring a picture to a state; touches only what changed. */
 export function paintPicture(picture, { step, selected, hidden }) {
-  const { page, page: { display, texts, differs = [] } } = picture;
+  const { page, page: { display, texts } } = picture;
   toggle(picture.svg, "goingback", step > 0);
   for (const part of picture.parts) {
     const [seen, now] = [part.step <= step, part.now.includes(step)];
@@ -105,9 +105,9 @@ export function paintPicture(picture, { step, selected, hidden }) {
     const turned = part.current !== now; // bold letters are wider
     if (turned) toggle(part.element, "now", (part.current = now));
     if (part.k === undefined) continue;
-    const words = textAt(texts.written[part.k], step);
+    const [, words, differs] = texts.written[part.k].findLast(([from]) => from <= step) ?? [0, ""];
     const asked = part.role === "gradient" && hidden[`${part.of}s`].has(part.i);
-    toggle(part.element, "differs", differs[part.k]);
+    toggle(part.element, "differs", (part.differs = differs));
     write(part.element, asked && (words || part.of === "node") ? "?" : words, turned); // a link's waits for its arrow
   }
   for (const { g, kind, i } of picture.items) {
@@ -116,7 +116,7 @@ export function paintPicture(picture, { step, selected, hidden }) {
     toggle(g, "selected", kind === "node" && selected === i);
   }
   mark(picture, "asked", [...hidden.links].map((i) => `link ${i}`));
-  mark(picture, "differs", picture.parts.filter(({ k }) => differs[k]).map(({ of, i }) => `${of} ${i}`));
+  mark(picture, "differs", picture.parts.filter(({ differs }) => differs).map(({ of, i }) => `${of} ${i}`));
 }
 
 /** Give a class to the groups of these names, such as "node 3", and to no others. */

@@ -120,12 +120,12 @@ export class View {
     for (const part of parts) part.paint?.();
     const asked = questions.openAt(state.step);
     fill(answers, ...asked.map((q) => this.form(q).field));
-    if (follow) this.follow();
-    this.overlay();
     const training = state.presenting && history ? `Training ${history.where()}. ` : "";
     const [n, waits] = [questions.open.length, !state.playing && !state.presenting];
     const ahead = n && waits && state.step < questions.allowed(Infinity) ? ` Press play: ${n} to answer.` : "";
     say(this.status, training + sentence(this.pages[0], state.step, asked[0]) + ahead);
+    if (follow) this.follow(); // below the sentence, which may have several lines, nothing is in sight
+    this.overlay();
   }
 
   /** Draw what lies on the pictures: a path of the chain rule, or else, while presenting, the equations of the op. */
@@ -263,8 +263,10 @@ export class View {
     else this.set(pinned ? { pinned: null } : { selected: null });
   }
 
-  /** Show the picture alone, over the whole screen; or as before. */
+  /** Show the picture alone, over the whole screen; or as before, as large as it was. */
   present(presenting) {
+    const { back } = this;
+    this.back = presenting ? this.cameras() : null;
     this.play(0); // there its key is for one step
     this.history?.stop(); // there its button is not in sight
     this.set({ presenting, blank: false });
@@ -273,6 +275,7 @@ export class View {
     else if (document.fullscreenElement) document.exitFullscreen();
     for (const picture of this.pictures) picture.fitted = true;
     this.resize();
+    back?.();
     focus(this.field ?? this.pictures[0].svg);
   }
   fit(pictures, all) { fit(pictures, this.state.presenting, all); }
