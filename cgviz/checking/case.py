@@ -131,6 +131,7 @@ class Case:
     targets: Sequence[Any]  # f's outputs that have a derivative
     upstream: Array  # that f is given in every place: 1 for a single number, else random, below 1
     eager: Pulled  # value and gradient of `flat` for `upstream`, in eager mode
+    wide: Pulled  # value and gradient of `judged` for `upstream`: in float64, if f allows it
     variables: Kept  # all that a run touches
     written: Sequence[str]  # the names of the variables that a run changes
     draws: bool  # whether an op of TensorFlow draws random numbers
@@ -195,11 +196,6 @@ class Case:
         moved = 10 * self.wobble(self.flat, self.eager, self.given.eps)
         # In 16 bits an entry may stay by chance.
         return largest_beside(moved, self.flat.sizes) if self.given.coarse else moved
-
-    @cached_property
-    def wide(self) -> Pulled:
-        """Value and gradient of `judged` for `upstream`: in float64, if f allows it."""
-        return self.eager if self.judged is self.flat else self.judged.pull(self.upstream)
 
     def wobble(self, flat: Flattened, here: Pulled, eps: float) -> Array:
         """How far rounding the inputs moves the gradient for `upstream` from that of `here`."""
@@ -269,7 +265,7 @@ def examine(
     upstream = np.ones(1) if size == 1 else np.random.default_rng(13).uniform(0.5, 1.0, size)
     eager = flat.pull(upstream)
     narrow = _coarsest([*flat.dtypes, *_met(trace.ops)])
-    judged, seen = _widened(flat, eager.value, trace)
+    judged, wide, seen = _widened(flat, eager, upstream, trace)
     # A variable that f reads keeps its dtype: in 16 bits its steps and its gradient are coarse.
     coarse = [each for each in judged.dtypes if each.coarse]
     dtype = narrow if judged is flat else _coarsest([*_met(seen.ops), *coarse])
@@ -286,6 +282,7 @@ def examine(
         targets=targets,
         upstream=upstream,
         eager=eager,
+        wide=wide,
         variables=variables,
         written=sorted(written),
         draws=draws,
@@ -324,17 +321,20 @@ def _settled(flat: Flattened, draws: bool) -> tuple[Flattened, list[Any], bool]:
     return flat, found[1], False
 
 
-def _widened(flat: Flattened, here: Array, trace: Trace) -> tuple[Flattened, Trace]:
-    """f in float64 if it does the same there, else f as it is; and its trace."""
+def _widened(
+    flat: Flattened, eager: Pulled, upstream: Array, trace: Trace
+) -> tuple[Flattened, Pulled, Trace]:
+    """f in float64 if it does the same there, else f as it is; its run for upstream; its trace."""
     if all(each is dtypes.FLOAT64 for each in flat.dtypes):
-        return flat, trace
+        return flat, eager, trace
     try:
         wide = flat.widened()
-        there = wide.pull().value
+        run = wide.pull(upstream)
         with tf_hooks.recording(True) as recording:
             seen = api.trace(flat.f, *wide.arguments(wide.x))
     except Exception:
-        return flat, trace
+        return flat, eager, trace
+    here, there = eager.value, run.value
     # A given variable that f reads itself, not through its argument, has no copy in `wide`.
     copied = {id(leaf.source) for leaf in flat.leaves} - {id(v) for v in flat.variables}
     read_itself = copied & {id(v) for v in recording.recorder.variables.values()}
@@ -343,8 +343,8 @@ def _widened(flat: Flattened, here: Array, trace: Trace) -> tuple[Flattened, Tra
     # well, however small f is.
     give = 0.05 * largest(there) + 8 * _coarsest(flat.dtypes).eps
     if read_itself or here.shape != there.shape or apart(here, there, give).size:
-        return flat, trace
-    return wide, seen
+        return flat, eager, trace
+    return wide, run, seen
 
 
 def _met(ran: Sequence[Op]) -> list[Dtype]:

@@ -1,4 +1,4 @@
-"""The gradient that f's rules claim, compared with finite differences of f, and what excuses it.
+"""The gradient that f's rules claim, compared with finite differences of f.
 
 The slope along a direction d is J · d, one number for each output. Up to `MANY` inputs, fewer if f
 is slow, are moved one at a time, so every entry of the Jacobian J is seen. More inputs are moved in
@@ -14,11 +14,10 @@ finds the wrong entry in about log2(n) more slopes.
 from __future__ import annotations
 
 import timeit
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cache, partial
+from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -26,7 +25,7 @@ import numpy as np
 from ..graph import Array, dtypes
 from ..graph.dtypes import Dtype
 from .differences import VAGUE, Slope, slope
-from .flattened import TINY, Flattened, Leaf, largest, leaf_at, ops_of
+from .flattened import Flattened, largest
 
 MANY = 128  # up to so many inputs are moved one at a time, and so many outputs pulled
 BLOCKS = 16  # blocks if there are more: in float64, sums of a thousand hide nothing that matters
@@ -38,20 +37,6 @@ MOST_CELLS = 4_000_000  # numbers that all blocks hold at once: some hundred meg
 SMALL = 5_000  # up to so many entries the whole Jacobian is kept, for the hints
 SMALL_BESIDE = 1e-5  # of the largest slope for an input: below it digits need not all be right
 NOTHING = 0.01  # of a claim, or of the slopes beside it: a slope below it may be called 0
-# Rows beside a tie. Right rules for the best of several experts needed up to 128: one in 130 lies
-# in the thinnest sector. A rule that is wrong in a third of the sectors passes the first 32, half
-# of them at random, once in 650 times.
-SIDES = (32, 64, 128, 256)
-# Of how far the rows vary. Right rules for singular values came to 0.04 with 32 rows, others
-# nearer; half of the right row among n equal numbers is 0.5 / √n away.
-MEAN = 0.05
-# Of the largest claim: the most by which an early stop explains a difference. Right rules of fixed
-# points, roots and eigenvalues, iterated to a tolerance of 1e-3, were off by up to 0.017.
-SMALL_PART = 0.03
-# Of a claim's error. One more step of an iteration takes 1 - q of it, if the error falls to q of
-# itself in each step: of fixed points and roots, 0.25 to 1.2 was measured, and for rules that are
-# spoiled by ten times that error, up to 0.03. So it is enough for a q of 0.95.
-JUMP = 0.05
 MOST_LOCATED = 4  # wrong sums to search until one shows its wrong entry: log2(n) slopes each
 
 Result = TypeVar("Result")
@@ -136,7 +121,7 @@ class Comparison:
         # Zeros have blocks of their own: the kink of a ReLU at 0 must not excuse errors elsewhere.
         parts = np.split(np.arange(n), np.cumsum(self.f.sizes))
         parts = [part[kind[part]] for part in parts for kind in (self.f.x != 0, self.f.x == 0)]
-        columns = _blocks(parts, _affordable(LADDER * seconds, most), m)
+        columns = _blocks(parts, affordable(LADDER * seconds, most), m)
         directions = columns * self.f.scale
         each = zip(*map(self._slope, directions), strict=True)
         slopes = Slope(*(np.stack(part, axis=1) for part in each))
@@ -279,8 +264,10 @@ class Comparison:
         if 2 * len(directions) < size:  # a push costs two pulls
             with suppress(Exception):  # a rule uses an op that has no gradient, or a wrong one
                 return None, *self._pushed(directions)
-        _, seconds = timed(lambda: f.claim(np.eye(1, size)[0], f.x), SECONDS / 4 / size)
-        rows = _blocks([np.arange(size)], _affordable(4 * seconds, most), f.x.size)
+        if (most := min(most, size)) > FEWEST:  # else each is pulled, however slow f is
+            seconds = timed(lambda: self.row(0), SECONDS / 4 / size)[1]
+            most = affordable(4 * seconds, most)
+        rows = _blocks([np.arange(size)], most, f.x.size)
         found = [self._moving(partial(f.claim, row)) for row in rows]
         claims = np.stack([_along(directions, claim) for claim, _ in found])
         wobbles = np.stack([_along(np.abs(directions), moved) for _, moved in found])
@@ -352,7 +339,7 @@ def _factor(mine: Array, right: Array, error: Array) -> float:
     return factor if fits and abs(factor) > 1e-3 else 0.0
 
 
-def _affordable(seconds: float, most: int) -> int:
+def affordable(seconds: float, most: int) -> int:
     """How many runs of `seconds` each fit into `SECONDS`: from `FEWEST` up to `most`."""
     return int(np.clip(SECONDS / (seconds + 1e-9), FEWEST, most))
 
@@ -405,140 +392,6 @@ def _halved(entries: Array, gap: Callable[[Array], float]) -> int:
         first, second = np.array_split(entries, 2)
         entries = first if gap(first) >= gap(second) else second
     return int(entries[0])
-
-
-# --- excuses -----------------------------------------------------------------------------------
-
-
-def tied(found: Comparison, wrong: Sequence[Mismatch], whole: bool = True) -> bool:
-    """Whether f has no derivative here, as at a tie of three, and these claims are as good as any.
-
-    A gradient that is valid at a kink is a mean of gradients beside it. So the rules must be right
-    beside the point, and each row with a wrong claim a mean of rows that they claim there.
-
-    Args:
-        found: The comparison.
-        wrong: The wrong claims.
-        whole: Whether the right entries of such a row must fit the same mean. A second derivative
-            of TensorFlow's own ops need not: `tf.reduce_max` shares it among the equal numbers.
-    """
-    if not all(_is_mean(found, i, wrong, whole) for i in {each.output for each in wrong}):
-        return False
-    if found.summed == 1:
-        return True
-    # Of sums only one wrong entry is known: the others must be right beside the tie.
-    f, random = found.f, np.random.default_rng(2)
-    side = random.choice([-1.0, 1.0], f.x.size) * 2.0 ** random.uniform(-8.0, 0.0, f.x.size)
-    for move in (2.0**-10 * f.scale * side, -(2.0**-10) * f.scale * side):
-        beside = Comparison(replace(f, x=f.x + move), found.dtype)
-        if beside.mismatches or not beside.judged:
-            return False
-    return True
-
-
-def _is_mean(found: Comparison, output: int, wrong: Sequence[Mismatch], whole: bool) -> bool:
-    """Whether the row of an output is a mean of rows beside it, in which the rules are right.
-
-    They are right if what they claim there for each wrong entry, in turn, is f's own slope.
-    """
-    wrong = [each for each in wrong if each.output == output]
-    asked = [each.input for each in wrong]
-    # Judged by itself: a kink along one input, where any slope between the two is right.
-    free = [j for i, j, what in found.bends if (i, what) == (output, "has a kink")]
-    f, claim, random = found.f, found.row(output) * found.f.scale, np.random.default_rng(2)
-    near, step = (found.dtype.eps**power for power in (1 / 5, 1 / 2))  # few steps meet a kink
-    kept = np.full(claim.size, whole and found.summed == 1)
-    kept[free] = False
-    rows: list[Array] = []
-    sides: dict[float, Array] = {}  # where they are, by their distance from the claim
-    for count in range(1, SIDES[-1] + 1 if claim.any() else 0):
-        side = random.choice([-1.0, 1.0], claim.size)
-        side *= 2.0 ** random.uniform(-8.0 * random.random(), 0.0, claim.size)
-        if rows and count % 2:  # f may be as it claims in a thin sector: search near the best row
-            side = sides[min(sides)] + side * 2.0 ** -random.integers(0, 5)
-        x, one = f.x + near * f.scale * side, wrong[count // 2 % len(wrong)]
-        row, move = found.row(output, x) * f.scale, step * only(f.scale, one.input)
-        behind, here, ahead = (f.forward(x + t * move)[output] for t in (-1, 0, 1))
-        yours, true = 2 * step * row[one.input], ahead - behind
-        # Room for the rounding of three values of f, but never so much as to hide the mistake.
-        give = found.dtype.wrong * max(abs(yours), abs(true)) + 30 * found.dtype.eps * abs(here)
-        give = min(give, 0.1 * one.size * f.scale[one.input] * step)
-        if abs(yours - true) <= give:
-            rows.append(row)
-            sides[float(np.linalg.norm(row - claim))] = side
-        elif abs(ahead - 2 * here + behind) <= give:
-            return False  # f has no kink there
-        enough = count in SIDES and 2 * len(rows) >= count >= 2 * len(wrong)
-        if enough and _distance(np.stack(rows), claim, asked, kept, found.dtype.wrong, near) < MEAN:
-            return True
-    return False
-
-
-def _distance(
-    rows: Array, claim: Array, wrong: Sequence[int], kept: Array, least: float, near: float
-) -> float:
-    """How far a claim is from the nearest mean of rows, in parts of how far each entry varies.
-
-    The nearest one is found by steps towards one row after another (M. Frank and P. Wolfe, "An
-    algorithm for quadratic programming", 1956). A right entry that no row bounds is left out: it
-    differs from all of them where other numbers stay equal as its own input moves.
-    """
-    low, high = rows.min(axis=0), rows.max(axis=0)
-    asked = kept & (low <= claim) & (claim <= high)
-    asked &= high - low > 10 * near * np.abs(rows).max(axis=0)  # else it is smooth, and right
-    asked[[*wrong]] = True
-    unit = (high - low + least * np.abs(rows).max(axis=0) + TINY)[asked]
-    rows, claim = rows[:, asked] / unit, claim[asked] / unit
-    mean = rows[0]
-    for _ in range(300):
-        gap = claim - mean
-        way = rows[np.argmax(rows @ gap)] - mean
-        if gap @ way <= 0:
-            break
-        mean = mean + min(gap @ way / (way @ way), 1.0) * way
-    return float(np.linalg.norm(claim - mean))
-
-
-def stops_early(found: Comparison, wrong: Sequence[Mismatch]) -> bool:
-    """Whether f is an iteration that stops early, which explains why these claims are off.
-
-    An iteration that runs until its steps are small has a derivative of its own, which differs
-    from that of its limit by more than the tolerance. Two things tell it from a wrong rule. No
-    claim is off by more than `SMALL_PART` of the largest one for the same output and leaf.
-    And where f begins to run the same types of op another number of times, the worst claim for
-    each input or variable jumps nearer to the true one, or away from it.
-
-    It misses a rule that is off by hardly more than the iteration; and it calls a right one wrong
-    if its loop is not in TensorFlow, or if it stops earlier still.
-    """
-    f, random, step = found.f, np.random.default_rng(5), found.dtype.eps ** (1 / 3)
-    row = cache(found.row)
-    worst: dict[Leaf, Mismatch] = {}
-    for each in wrong:  # the worst first
-        leaf = leaf_at(f.leaves, each.input)
-        worst.setdefault(leaf, each)
-        if each.size > SMALL_PART * largest(row(each.output)[leaf.span]):
-            return False
-
-    def ran(x: Array) -> Counter[str]:
-        return Counter(op.type for op in ops_of(partial(f.forward, x)))
-
-    def off(x: Array, wrong: Mismatch) -> float:
-        moved = step * only(f.scale, wrong.input)
-        ahead, behind = (f.forward(at)[wrong.output] for at in (x + moved, x - moved))
-        return float(ahead - behind - 2 * found.row(wrong.output, x) @ moved)
-
-    here, usual = f.x, ran(f.x)
-    around = f.x + f.scale * random.uniform(-0.125, 0.125, (3, f.x.size))
-    points = ((x, ran(x)) for x in (*around, 0.5 * around[0], 0.25 * around[0]))
-    there = next((x for x, ops in points if ops != usual and set(ops) == set(usual)), here)
-    if there is here:
-        return False
-    for _ in range(8):  # so near to each other that a wrong rule is off by the same
-        middle = (here + there) / 2
-        here, there = (middle, there) if ran(middle) == usual else (here, middle)
-    pairs = [np.array([off(x, each) for x in (here, there)]) for each in worst.values()]
-    return all(np.ptp(pair) > JUMP * largest(pair) for pair in pairs)
 
 
 # --- vectors -------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ Steps are powers of two, so that x + h and x - h are exact unless h is below the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -91,6 +91,7 @@ def slope(
     """
     raised: list[Exception] = []
 
+    @cache  # `_holds` asks after each ladder for the same two
     def at(t: float) -> Array:
         try:
             return along(t)

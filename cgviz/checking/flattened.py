@@ -206,7 +206,8 @@ class Flattened:
 
     def arguments(self, x: Array) -> list[Any]:
         """f's arguments at x: new tensors, and the variables, which are assigned their values."""
-        tensors = split(x, [leaf.source for leaf in self.leaves])
+        pairs = [(x[leaf.span], leaf.source) for leaf in self.leaves]
+        tensors = [to_tensor(part, source.shape, source.dtype) for part, source in pairs]
         for leaf, tensor in zip(self.leaves, tensors, strict=True):
             if leaf.variable:
                 leaf.source.assign(tensor)

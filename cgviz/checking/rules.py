@@ -1,7 +1,7 @@
-"""The rules that single runs judge: shape, dtype, upstream, variables, finite numbers.
+"""The rules that single runs judge: shape, dtype, upstream, variables, finite numbers, a new run.
 
 Each function looks at one case and writes into its results; `RULES` has a record for each rule.
-The rules that need finite differences are in `derivatives`, those of other places in `places`.
+The rules that need finite differences are in `derivatives`, those of other places in `checker`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ..graph import Array
 from ..graph.dtypes import Dtype
 from ..graph.model import lines_of
 from ..hinting import hints
-from ..lessons import DEBUGGING, INPUTS, STABILITY, UPSTREAM, VARIABLES
-from ..reading.format import clipped
-from ..recording import arguments, source
+from ..lessons import DEBUGGING, GRAPHS, INPUTS, STABILITY, UPSTREAM, VARIABLES
+from ..reading.format import clipped, counted
+from ..recording import arguments, source, tf_hooks
 from ..recording.build import dense, variable_name
 from ..recording.events import CallEvent
 from .case import NAN, Case, CustomStep, Results, Rule
@@ -405,6 +405,49 @@ UNSTABLE = (
     "input of the dangerous op safe first. Or write a stable rule, of functions whose own "
     "gradients are stable, such as tf.sigmoid."
 )
+# --- run again ---------------------------------------------------------------------------------
+
+
+def mutation(case: Case) -> None:
+    """Running f, forward and backward, changes no variable and gives the same value every time."""
+    if not case.written and case.deterministic:
+        case.results.passed("mutation", "a run changes nothing")
+        return
+    reason = ", ".join(case.written)
+    message = f"a run of f changes {', '.join(f'`{name}`' for name in case.written)}."
+    mend = "If that is intended, as with moving averages, all is well."
+    if not case.deterministic:
+        reason, mend = "another value each time", "Keep such changes out of f and its rule."
+        message = "f gives another value each time, with every seed fixed: no derivative is judged."
+    case.results.broken(
+        "mutation",
+        reason,
+        message,
+        "`check`, `jacobian` and second derivatives run f more than once, and each run changes it "
+        f"again; under tf.function Python code runs once only. {mend}",
+        level="warning" if case.deterministic else "error",
+    )
+
+
+def registry(case: Case) -> None:
+    """Calling f again and again does not fill TensorFlow's registry of gradients."""
+    before = tf_hooks.registered_gradients()
+    case.flat.pull()
+    grown = tf_hooks.registered_gradients() - before
+    if not grown:
+        case.results.passed("registry", "calling f again registers nothing")
+        return
+    case.results.broken(
+        "registry",
+        f"{grown} more with each call",
+        f"each call of f leaves {counted(grown, 'rule')} in TensorFlow's registry forever: f "
+        "builds a new graph whenever it runs.",
+        "Build the graph once: make the `tf.function` outside of f. tf.vectorized_map builds one "
+        "with each call and, if it maps over more than one, drops every custom rule in it: use "
+        "tf.map_fn, or write f for a batch.",
+    )
+
+
 RULES = (
     Rule("runs", DEBUGGING, runs),
     Rule("arity", INPUTS),
@@ -416,3 +459,8 @@ RULES = (
     Rule("finite forward", STABILITY, finite_forward),
     Rule("finite gradient", STABILITY, finite_gradient),
 )
+AGAIN = (
+    Rule("mutation", GRAPHS, mutation, "warning"),
+    Rule("registry", GRAPHS, registry, "warning"),
+)
+"""The rules that stand in the table below those of derivatives."""

@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 import cgviz
-from cgviz.checking import places
-from cgviz.checking.places import reload
+from cgviz.checking import checker
+from cgviz.checking.checker import reload
 
 
 def state(report, rule):
@@ -136,12 +136,15 @@ def test_a_shape_that_a_graph_does_not_take_for_that_of_slices_is_told():
     assert (found.rule, "dense_shape=tf.shape(x)" in found.hint) == ("graph", True)
 
 
-def test_a_python_function_cannot_be_compiled():
+@pytest.mark.parametrize(
+    ("where", "level"), [("xla", "error"), (["xla"], "error"), (("graph", "xla"), "warning")]
+)
+def test_what_xla_cannot_compile_is_an_error_only_if_no_other_place_was_asked_for(where, level):
     def f(x):
         return tf.ensure_shape(tf.numpy_function(lambda x: x, [x], tf.float32), []) * 0.0 + x
 
-    report = cgviz.check(f, 1.0, where="xla")
-    assert state(report, "xla") == "warn"
+    report = cgviz.check(f, 1.0, where=where)
+    assert [(found.rule, found.level) for found in report.findings] == [("xla", level)]
 
 
 def test_only_the_places_that_were_asked_for_are_judged():
@@ -277,7 +280,7 @@ def test_it_imports_nothing_that_could_help_the_model_along():
     }
     assert imported == {"os", "numpy", "tensorflow"}
     names = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
-    assert not names & set(vars(places)) - {"np", "tf"}, "it runs from its own text"
+    assert not names & set(vars(checker)) - {"np", "tf"}, "it runs from its own text"
 
 
 def test_rounding_of_one_output_excuses_no_other_value_of_another_in_a_graph():
