@@ -122,7 +122,7 @@ def test_it_is_the_wrong_sign_that_leads_the_first_layer_uphill():
 
 
 def test_at_first_the_second_layer_gains_more_than_the_first_one_spoils_and_then_less():
-    """What lesson 01 says of the dashed curve: it falls for 22 steps, and then the harm wins."""
+    """What lesson 01 says of the dashed curve: w2 gains more than w1 loses, for 22 steps."""
     points, wanted, weights = moons.arrays()
 
     def step(weights, *rates):
@@ -206,7 +206,7 @@ def swapped(x, y):
 
 
 def test_a_frozen_layer_beats_swapped_gradients_from_eleven_of_twelve_starts():
-    """What lesson 03 says; its own start is one of them, and from two it ends like guessing."""
+    """What lesson 03 says of ten of these starts; from two the swapped one ends like guessing."""
 
     def right(multiply, frozen):
         """How many of 200 points, from each start."""
@@ -375,14 +375,16 @@ def test_without_its_upstream_the_answers_of_a_network_flip_at_every_step():
 
 
 def test_with_only_the_sign_of_its_upstream_a_network_learns_but_less():
-    """What lesson 00 says of its first task."""
+    """What lesson 00 says of its first task, and of the biases."""
 
     @tf.custom_gradient
     def signed(x):
         slope = 1.0 - tf.tanh(x) ** 2
         return tf.tanh(x), lambda upstream: tf.sign(upstream) * slope
 
-    assert moons.train(moons.Network(signed)).percent == 91
+    network = moons.Network(signed)
+    assert -0.4 < min(network.b1.numpy()) < max(network.b1.numpy()) < 0.7  # where the biases start
+    assert moons.train(network).percent == 91
 
 
 @pytest.mark.parametrize(
@@ -661,22 +663,19 @@ def test_six_functions_are_what_the_summary_of_lesson_06_says():
         np.testing.assert_allclose(row(f), numbers, rtol=1e-5)
 
 
-def test_weights_that_start_at_0_get_a_gradient_twice_too_large_from_a_wrong_slope_at_0():
-    """What lesson 06 says of its stable value without a rule."""
+def test_a_wrong_slope_at_0_matters_in_the_loss_and_hardly_in_a_hidden_layer():
+    """What lesson 06 says of its stable value without a rule, where every logit is 0."""
 
     def stable_value(x):
         return tf.maximum(x, 0.0) + tf.math.log1p(tf.exp(-tf.abs(x)))
 
-    wrong, right = (moons.Network(sharp(f)) for f in (stable_value, tf.nn.softplus))
     points = moons.data()[0]
-    for network in (right, moons.train(moons.Network(sharp(tf.nn.softplus)), rate=4.0).network):
+    start = moons.Network(sharp(tf.nn.softplus))
+    for network in (start, moons.train(start, rate=4.0).network):
         assert np.all(points @ network.w1 + network.b1)  # never exactly 0
-    for network in (wrong, right):
-        network.w1.assign(tf.zeros((2, 8)))
-        network.b1.assign(tf.zeros(8))
-    for i in range(2):
-        twice = 2.0 * moons.gradients(right)[i]
-        np.testing.assert_allclose(moons.gradients(wrong)[i], twice, rtol=1e-5)
+    for softplus, slope in ((stable_value, 0.0), (tf.nn.softplus, -0.5)):
+        trace = cgviz.trace(lambda logit, f=softplus: f(logit) - logit, 0.0)
+        assert trace.gradients == (slope,)
     x = tf.linspace(-100.0, 100.0, 2001)
     np.testing.assert_allclose(stable_value(x), tf.nn.softplus(x), rtol=1e-6)
 
@@ -752,7 +751,7 @@ def straight(h):
 
 
 def test_straight_through_first_brings_the_idle_lines_in_and_then_its_loss_climbs():
-    """What lesson 07 says of the two idle switches, of the bundle and of its loss."""
+    """What lesson 07 says of the bundle, and of the loss, which ends higher than without it."""
     network = moons.Network(straight)
     h, off, _ = across(network)
     idle = np.abs(np.sign(h).sum(axis=0)) == 200
@@ -868,7 +867,7 @@ def test_straight_through_sends_every_switch_the_same_three_sums_at_every_step()
 
 
 def test_near_fails_where_short_weights_make_the_strips_wide():
-    """What lesson 07 says of the one start of five from which *near* fails."""
+    """Why *near* falls behind from one of the starts of lesson 07."""
 
     @tf.custom_gradient
     def near(h):
@@ -883,7 +882,7 @@ def test_near_fails_where_short_weights_make_the_strips_wide():
     assert length[~wide].min() > 2.0
 
 
-def test_the_wider_near_is_the_worse_it_learns_and_at_2_it_lets_nearly_all_through():
+def test_the_wider_near_is_the_worse_it_learns():
     """What lesson 07 says of its first task."""
     seeds, means = range(16), []
     for width in (1.0, 2.0):
@@ -894,13 +893,10 @@ def test_the_wider_near_is_the_worse_it_learns_and_at_2_it_lets_nearly_all_throu
 
         means.append(moons.train(moons.Network(near, seed=seeds)).percent.mean())
     assert [round(float(mean)) for mean in means] == [96, 84]
-    start = moons.Network(tf.sign, seed=seeds)
-    h = np.asarray(moons.data()[0] @ start.w1 + start.b1)
-    assert round(100 * np.mean(np.abs(h) <= 2.0)) == 91
 
 
 def test_a_hard_edge_fails_from_one_start_of_sixteen_or_none_and_a_bump_from_none():
-    """What lesson 07 says of more starts than it shows."""
+    """What lesson 07 says of its sixteen starts, and a steeper bump."""
 
     def rule(slope):
         @tf.custom_gradient
@@ -1241,9 +1237,9 @@ def distances(network, points, low=-2.5, high=2.5, count=1001):
 
 
 def test_a_penalty_on_the_steepness_makes_a_ruler_of_the_logit():
-    """What lesson 05 says: no circle misses with the penalty, 104 without, most with a 1.
+    """What lesson 05 says: no circle misses with the penalty, 104 without.
 
-    Without it more than 80 miss, whatever the logit is divided by.
+    Without it no divisor is right: more than 80 miss, whatever the logit is divided by.
 
     At lesson 00's rate the ruler is coarser.
     """
@@ -1344,7 +1340,7 @@ def test_a_gradient_taken_outside_the_outer_block_is_tracked_by_nobody():
 
 
 def test_a_rule_that_asks_a_function_with_a_rule_can_be_differentiated_again_and_again():
-    """What lesson 05 says of its repaired tanh, and of a sine and a cosine that ask each other."""
+    """What lesson 05 says of its repaired tanh; so can a sine and a cosine that ask each other."""
 
     @tf.custom_gradient
     def tanh(x):
@@ -1565,7 +1561,7 @@ def test_what_a_rule_reads_must_be_saved_with_it_and_is_not_missed_without_it(ga
 
 
 def test_a_graph_is_freed_unless_it_has_a_custom_gradient():
-    """What lesson 08 says of the service that grows."""
+    """What lesson 08 says of the memory that grows."""
 
     def rounded(y):
         return tf.round(4.0 * y) / 4.0
@@ -1626,7 +1622,7 @@ def test_a_warning_is_printed_where_it_arises_once_and_without_what_differs(
 
 
 def test_a_number_that_a_rule_read_stays_in_the_graph_whoever_raises_it():
-    """What lesson 08 says of the gain: raised around a compiled step, it is 3, and no use."""
+    """Why lesson 08 keeps the gain in a variable: raised around a compiled step, it is no use."""
     setting = {"gain": 0.0}
 
     @tf.custom_gradient
@@ -1648,7 +1644,7 @@ def test_a_number_that_a_rule_read_stays_in_the_graph_whoever_raises_it():
 
 
 def test_what_contains_only_the_labels_stays_the_same_when_the_run_dies():
-    """What lesson 09 says of the rows below its NaN, and of what makes the weights NaN."""
+    """What lesson 09 says of the rows `Mean` and `log_rest`, and of what makes the weights NaN."""
 
     def by_hand(network, points, labels):
         p = tf.sigmoid(network(points))

@@ -92,7 +92,7 @@ def test_fits_to_measurements_made_anew_spread_as_far_as_their_errors_say():
 
 @pytest.mark.parametrize(("years", "sign"), [(12.0, 1), (20.0, 1), (30.0, -1)])
 def test_the_fit_finds_the_orbit_from_other_guesses_forwards_or_backwards(lesson, years, sign):
-    """The answer to the lesson's third task. Where time runs backwards, y and b change signs."""
+    """Where time runs backwards, y and b change signs."""
     with redirect_stdout(io.StringIO()) as said:
         guess = np.array([years, *lesson["guess"][1:]])
         found, losses = orbit.fit(slopes(lesson, "solution"), guess)
@@ -199,7 +199,7 @@ def test_a_tape_can_follow_the_loop_but_has_many_more_ops_to_follow(lesson):
 
 
 def test_the_mass_is_the_same_on_each_date_where_the_tape_can_follow_or_ask(lesson, moves):
-    """The answers to the lesson's first and second tasks, and Kepler's third law."""
+    """The answer to the lesson's second task, and Kepler's third law."""
 
     size = orbit.size(lesson["unknowns"][3:])
 
@@ -480,3 +480,20 @@ def test_the_pictures_follow_a_dark_theme():
         dark = orbit.on_sky(source=np.zeros(8), low=True)
     (square,) = [line for line in dark.axes[0].lines if line.get_marker() == "s"]
     assert not same_color(square.get_color(), "#1a1a1a")
+
+
+def test_what_a_custom_gradient_returns_is_a_copy_and_a_tape_goes_back_from_the_copy_alone():
+    """Why lesson 10's rule must not use the tensor that its body has found."""
+    made = []
+
+    @tf.custom_gradient
+    def op(x):
+        made.append(tf.stop_gradient(x))
+        return made[0], lambda upstream: 3.0 * upstream
+
+    x = tf.constant(2.0)
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        returned = op(x)
+        both = returned * 1.0, made[0] * 1.0
+    assert [tape.gradient(each, x) for each in both] == [3.0, None]

@@ -289,14 +289,14 @@ def _pattern(found: Comparison, case: Case, leaf: Leaf, wrong: Sequence[Mismatch
         return general
     moved = _close(np.sort(mine, axis=None), np.sort(right, axis=None))
     if moved and not leaf.source.dtype.is_complex:  # else it may be the conjugate
-        swapped = "the upstreams of two outputs swapped, or " if len(case.targets) > 1 else ""
+        swapped = "the upstreams of two outputs swapped, " if len(case.targets) > 1 else ""
         values = [v for op in with_bodies(case.trace.ops) for v in op.outputs]
         turned = any(v.dtype.startswith("complex") for v in values)
         square = any(len({*v.shape}) < len(v.shape) for v in values)  # else the shape would tell
         return (
-            "The numbers are right, in the wrong places: is a transpose missing or one too many, "
+            "The numbers are right, but in the wrong places: a transpose missing or one too many, "
             f"{'a conjugate missing, ' * turned}{'a sum over the wrong axis, ' * square}"
-            f"are {swapped}parts stacked in another order?"
+            f"{swapped}or parts stacked in another order?"
         )
     return general
 
