@@ -39,6 +39,7 @@ BEND = 16.0, 40.0  # the least and the most space between ranks for links that g
 LEVEL = 0.42  # the largest radius of a bend, as a share of that space: half would make lines level
 STEEP = 0.2  # that space, as a share of a link's way to the side: with less, lines look level
 TOGETHER = 1.5 * PORT  # two lines that overlap by more, across, must not bend at the same height
+CROSSING = 0.5 * PORT  # two that cross: where both bend, nobody could tell which goes on as which
 MOST_TURNS = 3  # heights for such bends besides the first one: more would take too much space
 MOST_BENT = 24  # bent links between two ranks: if there are more, no line can be followed anyway
 RADIUS = 12.0  # the largest radius of a bend: a larger one looks like a slope
@@ -529,9 +530,10 @@ def held_back(ways: Sequence[Point]) -> list[int]:
     bent.sort(key=lambda each: -each[0] if each[2] else each[1])
     for n, (a, b, right, i) in enumerate(bent if len(bent) <= MOST_BENT else ()):
         for c, d, also_right, j in bent[:n]:
-            shared = min(b, d) - max(a, c)
-            if shared > 0 and (shared > TOGETHER or right == also_right):
-                turns[i] = min(max(turns[i], turns[j] + (shared > TOGETHER)), MOST_TURNS)
+            shared, cross = min(b, d) - max(a, c), right != also_right
+            later = shared > (CROSSING if cross else TOGETHER)
+            if shared > 0 and (later or not cross):
+                turns[i] = min(max(turns[i], turns[j] + later), MOST_TURNS)
     return turns
 
 

@@ -322,7 +322,7 @@ def test_upstreams_of_two_outputs_are_named_only_if_there_are_two():
         return (tf.sin(x), tf.exp(x)), lambda ds, de: de * tf.cos(x) + ds * tf.exp(x)
 
     (found,) = cgviz.check(both, [0.3, 1.1]).findings
-    assert "are the upstreams of two outputs swapped" in found.hint
+    assert "the upstreams of two outputs swapped" in found.hint
 
 
 def test_a_gradient_is_not_called_a_multiple_of_a_slope_that_is_0_within_its_error():
