@@ -277,7 +277,7 @@ def compare(
         broken = np.isnan(run.network(data()[0])).any()
         missed = _map(ax, run, look, broken)
         key = ["hatched: answer ▲"] * (not broken) + ["✕: wrong side"] * bool(missed)
-        ax.set_xlabel("     ".join(key), fontsize=9)
+        ax.set_xlabel("     ".join(key) + "\ndotted: h = 0" * units, fontsize=9)
         if units:
             _units(ax, run.network, look)
         said = "NaN, no answer" if broken else f"{run.percent}% right"

@@ -312,10 +312,13 @@ def on_sky(
             note(f"{YEARS[n]:.0f}", ends[n], (6, 4))
             note(f"{YEARS[n]:.0f}", curve[n], (side, 0), ha=ha, color=look.forward)
         places.append("the orbit begins in 1995 and ends in 2014")
-    for each, line, color in zip(losses, ("o-", "s--"), (look.forward, look.muted), strict=False):
-        beside[0].plot(each, line, ms=4, color=color, lw=1.2)
+    kinds = ("o-", look.forward, "blue orbit"), ("s--", look.muted, "dashed orbit")
+    for each, (line, color, label) in zip(losses, kinds, strict=False):
+        beside[0].plot(each, line, ms=4, color=color, lw=1.2, label=label)
         beside[0].set(xlabel="jumps", ylabel="loss", yscale="log", box_aspect=1.0)
         places.append(f"the loss falls from {each[0]:.1f} to {each[-1]:.1f}")
+    if len(losses) > 1:
+        beside[0].legend(frameon=False)
     ax.set(
         aspect="equal",
         xlim=(95, -95),
