@@ -269,7 +269,7 @@ def on_sky(
         curve: Places [n, 2] from 1995 to 2014, to be joined by a blue line.
         *others: More curves, to be drawn in grey: one dashed, several as thin lines.
         source: The numbers of `project` [8]. They say how what S2 circles moves: a line, with a
-            square at both ends. The years are written at these, and at the ends of the curve.
+            square at both ends. The years are written there and at the ends of a curve.
         low: Cut off the top of the map, so that the rest is larger, and leave out the years.
         losses: Those of one or two fits, as `fit` returns them, drawn beside the map; the second
             line is dashed.
@@ -316,7 +316,7 @@ def on_sky(
     for each, (line, color, label) in zip(losses, kinds, strict=False):
         beside[0].plot(each, line, ms=4, color=color, lw=1.2, label=label)
         beside[0].set(xlabel="jumps", ylabel="loss", yscale="log", box_aspect=1.0)
-        places.append(f"the loss falls from {each[0]:.1f} to {each[-1]:.1f}")
+        places.append(f"loss of the {label} {each[0]:.1f} at first, {each[-1]:.1f} at the end")
     if len(losses) > 1:
         beside[0].legend(frameon=False)
     ax.set(

@@ -125,7 +125,7 @@ def be_kernel(
 
 
 def refuse_network(event: str, args: tuple[Any, ...]) -> None:
-    """Refuse each host but this machine: no cell of a notebook may need the network.
+    """Refuse each host but this machine: a cell of a notebook must not need the network.
 
     An address that is no tuple is a file's.
     """
@@ -135,7 +135,7 @@ def refuse_network(event: str, args: tuple[Any, ...]) -> None:
     elif event in ("socket.connect", "socket.sendto") and isinstance(args[1], tuple):
         host = args[1][0]
     if host not in HOME:
-        raise PermissionError(f"a lesson may not need the network, and this asks for {host!r}")
+        raise PermissionError(f"a lesson must not need the network, and this asks for {host!r}")
 
 
 def run(args: list[str], isolated: bool) -> int:

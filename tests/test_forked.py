@@ -75,7 +75,7 @@ def test_a_cell_that_needs_the_network_fails(asks, tmp_path):
     answer = client.execute_interactive(asks, timeout=60)["content"]
     client.stop_channels()
     manager.shutdown_kernel(now=True)
-    assert "a lesson may not need the network" in answer["evalue"]
+    assert "a lesson must not need the network" in answer["evalue"]
 
 
 def test_a_kernel_ends_with_its_client(tmp_path):

@@ -384,7 +384,10 @@ def test_the_losses_of_two_fits_are_told_apart_without_colour(lesson):
         ("--", "s"),
     ]
     assert ax.get_yscale() == "log"
-    assert "from 441222.0 to 60.1; the loss falls from 441222.0 to 68.4." in figure.alt
+    assert figure.alt.endswith(
+        "loss of the blue orbit 441222.0 at first, 60.1 at the end; "
+        "loss of the dashed orbit 441222.0 at first, 68.4 at the end."
+    )
 
 
 def second_and_third(f, at=0.5):

@@ -198,7 +198,8 @@ class _Process:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 cwd=home,
-                # Not a copy of `os.environ`, which another thread may be changing: it is cleared.
+                # Inherited, not a copy of `os.environ`, which another thread may be changing; bwrap
+                # clears it.
                 env=None if boxed else SETTINGS | elsewhere,
                 start_new_session=True,
                 pass_fds=[number] if boxed else [],

@@ -146,8 +146,8 @@ class Report(Outcome):
     with `.rule .level .message .hint .lesson`; `.rows` is the table, one row per test, and
     `.places` has the row of each place that was asked for. `.judged` is False where nothing is
     called wrong only because finite differences are too uncertain everywhere, as at a jump or at
-    an infinite slope, because f raises at every other input, or because to judge a tie of many
-    numbers takes too long. A report never raises by itself: `.assert_ok()` does.
+    an infinite slope, because f raises at every other input, or because a tie takes too long to
+    judge. A report never raises by itself: `.assert_ok()` does.
     """
 
     def __init__(
@@ -309,7 +309,8 @@ def visit(case: Case, rule: str, run: Callable[[Case], Pulled], what: str, hint:
             told = rules.said(error)
             if "indexed_slices.py" in hints.way(error):  # the rule that made them has returned
                 sliced = [s for s in case.steps if tf.IndexedSlices in map(type, s.downstream)]
-                told = f"{told.rstrip('.')}, by {sliced[0].label}." if sliced else told
+                by = {step.label for step in sliced}
+                told = f"{told.rstrip('.')}, by {by.pop()}." if len(by) == 1 else told
             results.broken(rule, "raises", f"{what} raised {told}", mend)
         return
     if case.flat.seeded and not case.draws:

@@ -263,8 +263,8 @@ _BENDS = {
     "taken as right",
     TIED: "other slopes along other directions, as where three numbers of which one is picked are "
     "equal; the rule claims one that was taken as right",
-    LONG_TIE: "slopes that differ from those claimed, which may be right where many numbers are "
-    "equal: to find out takes too long, so none was judged",
+    LONG_TIE: "slopes that differ from those claimed. Where numbers are equal the claims may be "
+    "right, but to find out takes too long, so none was judged",
 }
 
 

@@ -59,7 +59,10 @@ def tied(found: Comparison, wrong: Sequence[Mismatch], whole: bool = True) -> bo
     outputs = {each.output for each in wrong}
     most = SIDES[-1] * len(outputs)
     _, seconds = timed(lambda: found.row(wrong[0].output), SECONDS / most)
-    budget = iter(range(affordable(seconds, most)))  # the runs of f take about as long again
+    # The runs of f take about as long again. Each wrong claim of the first row is asked twice, or
+    # a mistake could hide behind many ties.
+    asked = 2 * sum(each.output == wrong[0].output for each in wrong)
+    budget = iter(range(max(affordable(seconds, most), asked)))
     known = True
     for output in outputs:
         if (mean := _is_mean(found, output, wrong, whole, budget)) is False:

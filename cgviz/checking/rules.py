@@ -1,7 +1,8 @@
-"""The rules that single runs judge: shape, dtype, upstream, variables, finite numbers, a new run.
+"""The rules that need few runs: shape, dtype, upstream, variables, finite numbers, f run again.
 
-Each function looks at one case and writes into its results; `RULES` has a record for each rule.
-The rules that need finite differences are in `derivatives`, those of other places in `checker`.
+Each function looks at one case and writes into its results; `RULES` and `AGAIN` have a record for
+each. The rules that need finite differences are in `derivatives`, those of other places in
+`checker`.
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ SEED = Cause("seed", UPSTREAM, ops="seed").says(
     "Everything downstream is upstream times something. Start with another upstream.",
 )
 PERHAPS = Cause("rule cancels", CHAIN, "custom", lambda c: cancels(c.step, c.j), "warning").says(
-    "It returned 0 for the upstream {upstream} at the input {x}, and not for other upstreams.",
+    "Its terms add up to 0 for the upstream {upstream} at the input {x}, and not for others.",
     "0 is right where the outputs always add up to the same number, as a softmax's do, and the "
     "upstream is the same for all. Trace with another loss or upstream; `cgviz.check` tells "
     "whether the rule is right.",

@@ -72,7 +72,7 @@ def scale(graph: PassGraph) -> list[Finding]:
 
     Returns:
         At most one finding for vanishing and one for exploding, with all the sources; and one for
-        each op or value at which gradients cancel, a note or a warning if other sources learn.
+        each op or value at which gradients cancel, at the level of its cause.
     """
     seeds = [s for s in graph.seeds.values() if s is not None and s.size]
     if not graph.first_order or any(map(is_bad, seeds)) or all(map(is_zero, seeds)):

@@ -84,6 +84,8 @@ class Product:
         given = wide(self.returned)
         no_number = (np.isnan(wide(x)).any(axis=tuple(range(up.ndim))) for _, up, x in self.terms)
         lost = np.isnan(given) | (np.isfinite(given) & np.any([*no_number], axis=0))
+        if not lost.any():
+            return found
         return np.where(lost, np.asarray(self.sum(np.asarray, zeros=True)), found)
 
     @cached_property

@@ -141,7 +141,7 @@ def operand(value: Value, made: Op) -> str:
         text = style.array(value.numpy())
         if len(text) <= 14:
             return text
-    return made.name if own_name(made) else style.shape(value)
+    return made.name if own_name(made) else style.shape(value) or "[]"
 
 
 def reason(op: Op, position: int, step: Step | None, arrives: bool, live: bool) -> str:

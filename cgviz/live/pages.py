@@ -21,7 +21,7 @@ import numpy as np
 from .. import style
 from ..drawing import display, texts
 from ..drawing.display import Display
-from ..graph import Array, Op, Pass, Trace, names, statistics
+from ..graph import Array, Op, Pass, Trace, differentiates, names, statistics
 from ..graph.selection import Selection, select
 from ..reading.format import counted, told_apart
 from . import panel
@@ -324,7 +324,7 @@ def document(builders: Sequence[PageBuilder], which: int) -> Document:
     trace = builders[0].trace
     counts = [len(each.steps) for each in trace.passes]
     called = [f"backward pass {i}" for i in range(len(counts))]
-    if len(called) == 2 and {*trace.passes[0].ops} & {s.op for s in trace.passes[1].steps}:
+    if len(called) == 2 and differentiates(trace.passes[1], trace.passes[0]):
         called = ["inner backward pass", "outer backward pass"]  # as bands and the legend say
     names = [f"{each}: {counted(n, 'step')}" for each, n in zip(called, counts, strict=True)]
     few = sum(counts) <= MOST_STEPS  # else the formulas are too long to be read

@@ -168,6 +168,8 @@ def test_a_tie_that_takes_too_long_to_judge_is_called_neither_right_nor_wrong(mo
     wrong = tf.custom_gradient(lambda x: (tf.sin(x), lambda dy: 2.0 * dy))
     beside = cgviz.check(lambda x, y: tf.concat([tf.sort(x), wrong(y)], 0), [1.0] * 3, [0.5])
     assert not beside.ok
+    summed = cgviz.check(lambda x, y: tf.sort(x)[1] + wrong(y), [1.0] * 3, 0.5, where="eager")
+    assert not summed.ok
 
 
 @pytest.mark.usefixtures("patient")

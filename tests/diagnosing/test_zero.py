@@ -458,7 +458,7 @@ def test_a_right_rule_whose_outputs_add_up_to_1_is_not_blamed_for_the_0_of_their
 def test_a_rule_that_is_0_for_one_upstream_only_is_told_apart_from_one_that_is_always_0():
     mean_lost = tf.custom_gradient(lambda x: (x * 1.0, lambda dy: dy - tf.reduce_mean(dy)))
     finding = only(cgviz.trace(mean_lost, [1.0, 2.0]))
-    assert "0 for the upstream [1, 1] at the input [1, 2], and not for other" in finding.message
+    assert "0 for the upstream [1, 1] at the input [1, 2], and not for others." in finding.message
     assert "`cgviz.check` tells whether the rule is right" in finding.hint
     assert not cgviz.check(mean_lost, [1.0, 2.0]).ok
 

@@ -272,10 +272,10 @@ export class View {
     this.set({ presenting, blank: false });
     this.help.element.hidePopover();
     if (presenting) this.root.requestFullscreen?.().catch(() => {}); // or else the view covers the page
-    else if (document.fullscreenElement) document.exitFullscreen();
+    const left = !presenting && document.fullscreenElement && document.exitFullscreen();
     for (const picture of this.pictures) picture.fitted = true;
     this.resize();
-    back?.();
+    if (back) Promise.resolve(left).then(back); // by then the page is as large as it was
     focus(this.field ?? this.pictures[0].svg);
   }
   fit(pictures, all) { fit(pictures, this.state.presenting, all); }
