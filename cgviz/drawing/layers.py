@@ -39,7 +39,7 @@ BEND = 16.0, 40.0  # the least and the most space between ranks for links that g
 LEVEL = 0.42  # the largest radius of a bend, as a share of that space: half would make lines level
 STEEP = 0.2  # that space, as a share of a link's way to the side: with less, lines look level
 TOGETHER = 1.5 * PORT  # two lines that overlap by more, across, must not bend at the same height
-CROSSING = 0.5 * PORT  # two that cross: where both bend, nobody could tell which goes on as which
+CROSSING = 0.5 * PORT  # two that cross between bands, where a link runs far beside others, likewise
 MOST_TURNS = 3  # heights for such bends besides the first one: more would take too much space
 MOST_BENT = 24  # bent links between two ranks: if there are more, no line can be followed anyway
 RADIUS = 12.0  # the largest radius of a bend: a larger one looks like a slope
@@ -368,7 +368,8 @@ class Layers:
         rows, y = [], 0.0
         for layer, passing in zip(self.layers, ways, strict=True):
             way = max((abs(b - a) for a, b, _ in passing), default=0.0)
-            turns = held_back([(a, b) for a, b, _ in passing])
+            crossing = CROSSING if any(item.level for item in layer) else TOGETHER
+            turns = held_back([(a, b) for a, b, _ in passing], crossing)
             last = PORT * max(turns, default=0)
             for (*_, line), turn in zip(passing, turns, strict=True):
                 line.waits.append((PORT * turn, last))
@@ -515,11 +516,12 @@ def taut(free: Sequence[tuple[float, float]], start: float, end: float) -> list[
     return [*line, *[end] * n][1:-1]
 
 
-def held_back(ways: Sequence[Point]) -> list[int]:
+def held_back(ways: Sequence[Point], crossing: float = TOGETHER) -> list[int]:
     """How many heights later than the first each link between two ranks must bend.
 
     Args:
         ways: Per link, where it comes from and where it goes to, across the direction.
+        crossing: By how much two that cross must overlap at least.
 
     >>> held_back([(0, 200), (20, 190), (100, 100), (180, 30)])
     [1, 0, 0, 2]
@@ -531,7 +533,7 @@ def held_back(ways: Sequence[Point]) -> list[int]:
     for n, (a, b, right, i) in enumerate(bent if len(bent) <= MOST_BENT else ()):
         for c, d, also_right, j in bent[:n]:
             shared, cross = min(b, d) - max(a, c), right != also_right
-            later = shared > (CROSSING if cross else TOGETHER)
+            later = shared > (crossing if cross else TOGETHER)
             if shared > 0 and (later or not cross):
                 turns[i] = min(max(turns[i], turns[j] + later), MOST_TURNS)
     return turns
