@@ -66,8 +66,12 @@ def _structure(value: Any) -> str:
 MOST_ROWS = 30  # of a summary that is shown as text: about a screen
 BAR = 12  # characters of the longest bar: as wide as a number
 COLUMNS = "layer variable kind shape parameters value zeros gradient zero_gradient nan inf update"
-TITLES = {"value": "value norm", "gradient": "gradient norm"}
-TITLES |= {"zero_gradient": "zeros", "update": "update/weight"}
+TITLES = {
+    "value": "value norm",
+    "gradient": "gradient norm",
+    "zero_gradient": "zeros",
+    "update": "update/weight",
+}
 Row = dict[str, Any]
 Layer = tuple[str, list[Op], list[Op]]  # its name, its ops, its variables
 
