@@ -596,10 +596,6 @@ def test_a_network_notices_neither_a_lost_tiny_value_nor_one_wrong_slope():
     assert [run.losses[-1] for run in runs[3:]] == pytest.approx(5 * [0.01709], abs=5e-6)
     assert [run.percent for run in runs[3:]] == 5 * [100]
     np.testing.assert_allclose(runs[0].losses[:35], runs[-1].losses[:35], rtol=1e-5)
-    slower = moons.train(moons.Network(sharp(tf.nn.softplus)), rate=2.0).losses
-    assert np.diff(runs[-1].losses).max() > 0.04  # the jump that the rate of 4 makes
-    assert 45 < np.diff(runs[-1].losses).argmax() < 55
-    assert np.diff(slower).max() < 0.0
     x = tf.constant(-20.0)
     compiled = tf.function(safe, jit_compile=True)
     assert [float(f(x)) for f in (safe, compiled)] == [0.0, 0.0]
