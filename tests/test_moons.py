@@ -315,7 +315,14 @@ def test_without_its_upstream_a_bias_hears_slopes_that_no_small_factor_shrinks()
     assert (round(float(right[0]), 3), round(float(wrong[0]), 1)) == (-0.057, 162.5)
     assert min(wrong) > 71.0
     assert np.max(np.abs(right)) == -right[0]
-    assert [round(float(x) / 200.0, 2) for x in (min(wrong), max(wrong))] == [0.36, 0.81]
+    assert (round(float(wrong[0]) / 200.0, 2), round(float(max(wrong)))) == (0.81, 163)
+    assert max(wrong) == wrong[0]
+    assert round(float(wrong[0] / right[0])) == pytest.approx(-2854, abs=3), "nearly 3,000"
+    assert np.abs(wrong / right).min() > 2700.0, "far more than 200 times"
+    assert np.any(right < 0.0)
+    assert np.max(np.abs(errors)) < 1.0 / 200.0
+    assert np.max(np.abs(network.w2)) < 1.0
+    assert np.all(np.abs(right) < np.sum(np.abs(upstreams * slopes), axis=0) / 2.0), "they cancel"
 
 
 def test_without_its_upstream_a_bias_gets_the_same_gradient_from_swapped_labels():
@@ -330,6 +337,26 @@ def test_without_its_upstream_a_bias_gets_the_same_gradient_from_swapped_labels(
             for loss in (moons.cross_entropy, opposite)
         )
         assert np.all((before == after) == same)
+    for rate in (1.0, 0.1, 0.01):  # no learning rate lets the first layer hear the labels
+        one, other = (
+            moons.train(moons.Network(forgetful), loss, steps=40, rate=rate).network
+            for loss in (moons.cross_entropy, opposite)
+        )
+        np.testing.assert_array_equal(one.w1, other.w1)
+        np.testing.assert_array_equal(one.b1, other.b1)
+        assert np.all(np.asarray(one.w2 != other.w2)), "the second layer does"
+
+
+def test_swapped_labels_turn_each_upstream_round_and_change_its_size():
+    """What lesson 02 says of the right rule."""
+    network, (points, labels) = moons.Network(tf.tanh), moons.data()
+    answers = tf.sigmoid(network(points))
+    before, after = (
+        np.asarray((answers - each) * network.w2[:, 0]) for each in (labels, 1 - labels)
+    )
+    assert np.all(before * after < 0.0)
+    factors = (after / before)[:, 0]
+    assert len(np.unique(factors.round(6))) > 190
 
 
 def test_the_checker_catches_a_forgotten_upstream_at_two_numbers_and_not_at_one():
