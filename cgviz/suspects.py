@@ -1,4 +1,4 @@
-"""Fourteen functions for lesson 09, to look at from the outside before you read on.
+"""Thirteen functions for lesson 09, to look at from the outside before you read on.
 
 Every one says what it is meant to be. `accuse` judges your letters from the lesson's wanted list,
 and shows the code of each suspect that you were right about.
@@ -19,7 +19,6 @@ LETTERS = {
     "root": "B",
     "fourth": "D",
     "ratio": "K",
-    "shift": "E",
     "share": "H",
     "quarters": "M",
     "entropy": "I",
@@ -139,16 +138,6 @@ def ratio(x, y):
         return -upstream * x / y**2, upstream / y
 
     return x / y, grad
-
-
-@tf.custom_gradient
-def shift(rows, bias):
-    """A bias added to every row."""
-
-    def grad(upstream):
-        return upstream, upstream
-
-    return rows + bias, grad
 
 
 # --- nothing comes back, or no number ----------------------------------------------------------
