@@ -1649,6 +1649,18 @@ def test_a_number_that_a_rule_read_stays_in_the_graph_whoever_raises_it():
     np.testing.assert_allclose(around.losses[-1], still.losses[-1], rtol=1e-4)
 
 
+def test_a_fixed_gain_of_3_trains_as_well_as_one_that_grows():
+    """What lesson 08 says before it lets the gain grow: 100%, and its loss ends at 0.035."""
+    gain = tf.Variable(3.0, trainable=False)
+
+    @tf.custom_gradient
+    def quarters(y):
+        return tf.round(4.0 * y) / 4.0, lambda upstream: upstream * gain
+
+    run = moons.train(moons.Network(lambda h: quarters(tf.tanh(h))))
+    assert (run.percent, run.losses[-1] < 0.035) == (100, True)
+
+
 def test_what_contains_only_the_labels_stays_the_same_when_the_run_dies():
     """What lesson 09 says of the rows `Mean` and `log_rest`, and of what makes the weights NaN."""
 
