@@ -20,7 +20,8 @@
     agree     a function's values and gradients, each above the right one
     stairs    the cosine key of lesson 11, pressed again and again
     scale     the scores of lesson 11 on a scale, and the degree of each
-    tastes    the losses of two trainings in lesson 11, and which films each would take
+    descend   gradient descent on a loss of a few weights
+    tastes    the losses of two trainings in lesson 11, and the best films of each
 
 Everything is seeded, so a lesson prints the same numbers each time it runs.
 """
@@ -687,8 +688,12 @@ def scale(
     for face, group, label in (("white", ~best, None), ("0.1", best, f"her best {best.sum()}")):
         ax.plot(scores[group], each[group], "o", color="0.1", markerfacecolor=face, label=label)
     for n, (title, score, degree) in enumerate(zip(titles, scores, each, strict=True)):
-        # Above the curve: to the right of their dots, names near the cut would lie across it.
-        place, ha = ((0, 9), "left" if n else "right") if degree < 0.1 else ((-8, 1), "right")
+        # Beside the curve: below the cut on its right, since on its left a name would lie above
+        # the next dot, where scores are close together; above the cut on its left.
+        if degree < 0.1:
+            place, ha = (0, 9), "left" if n else "right"
+        else:
+            place, ha = ((8, -6), "left") if degree < 0.5 else ((-8, 1), "right")
         name = ax.annotate(str(title), (score, degree), place, textcoords="offset points", ha=ha)
         name.set(size=9, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.0})
     ax.set(xlabel="score", ylabel="degree", title=f"the degrees add up to {each.sum():.2f}")
@@ -698,36 +703,69 @@ def scale(
     return figure
 
 
+def descend(
+    loss: Callable[[Any], Any], start: Sequence[float], *, steps: int, rate: float
+) -> tuple[list[float], Any]:
+    """Gradient descent: at each step the weights lose rate × gradient.
+
+    Args:
+        loss: A function of a float32 tensor of weights, which returns a number.
+        start: The weights before the first step.
+        steps: The number of steps.
+        rate: The learning rate.
+
+    Returns:
+        The loss before each step, and the weights after the last one.
+
+    Example:
+        >>> losses, weights = descend(lambda w: tf.reduce_sum(w * w), [2.0], steps=2, rate=0.25)
+        >>> losses, weights.tolist()
+        ([4.0, 1.0], [0.5])
+    """
+    weights = tf.Variable(start, dtype="float32")
+
+    def step() -> Any:
+        with tf.GradientTape() as tape:
+            value = loss(weights)
+        weights.assign_sub(rate * tape.gradient(value, weights))
+        return value
+
+    # Concrete, as in `train`.
+    run = tf.function(step, autograph=False).get_concrete_function()
+    return [float(run()) for _ in range(steps)], weights.numpy()
+
+
 def tastes(
     titles: Sequence[str],
     films: Any,
     runs: Mapping[str, tuple[Sequence[float], Any]],
     count: int = 3,
 ) -> SpokenFigure:
-    """The losses of trainings, and the films that each one's weights would take.
+    """The losses of trainings, and the best films of each, those with the highest scores.
 
     A film is a dot, placed by how funny it is and how many hours it lasts; the last ones, which
-    were borrowed, are filled. Rings mark the films that the first training takes, squares those of
-    the second. A training's line runs midway in score between the last film that it takes and the
-    next; the films that it takes lie above, since the weight for funny must be above 0.
+    were borrowed, are filled. Rings mark the best of the first training, squares those of the
+    second. A training's line runs midway in score between the last of its best films and the next;
+    its best lie above, since the weight for funny must be above 0.
 
     Args:
         titles: The name of each film.
         films: How funny each is, and its hours, shape [n, 2].
         runs: Name -> the losses and the two weights; at most two names.
-        count: How many films were borrowed, and how many each training takes: fewer than all.
+        count: How many films were borrowed, and how many are the best: fewer than all.
 
     Returns:
-        The figure; its `alt` gives the losses, the weights and the titles of the films taken.
+        The figure; its `alt` gives the losses, the weights and the titles of the best films.
 
     Example:
         >>> tastes(["Ada", "Bob"], np.eye(2), {"one": ([2.0, 0.5, 1.0], [1.0, -3.0])}, 1)
         one: loss 2, lowest 0.5 at step 1, at the end 1; 1.00 · funny − 3.00 · hours, the best: Ada.
     """
     films = np.asarray(films)
-    figure, (falling, plane), _ = returned_axes(9.5, 3.4, 2)
+    figure, (falling, plane), tones = returned_axes(9.5, 3.4, 2)
     lines = []
-    looks = (("-", "C0", "o", 12), ("--", "C1", "s", 16))
+    # Blue and vermillion are for the flow.
+    looks = (("-", tones.custom, "o", 12), ("--", tones.variable, "s", 16))
     for look, (name, (losses, weights)) in zip(looks, runs.items(), strict=False):
         dashes, tone, mark, size = look
         falling.plot(losses, dashes, color=tone, linewidth=2, label=name)
@@ -755,7 +793,7 @@ def tastes(
     falling.set(title="loss", xlabel="step", ylim=(0, None))
     falling.lines[-1].set_label("lowest")  # one entry for the dots of both
     falling.legend(frameon=False).legend_handles[-1].set_color("0.1")
-    plane.set(title="the films that each would take", xlabel="hours", ylabel="funny")
+    plane.set(title=f"above each line: the best {count} of its run", xlabel="hours", ylabel="funny")
     plane.margins(x=0.2)  # space for the titles
     plane.set_ylim(films[:, 0].min() - 0.1, films[:, 0].max() + 0.65)  # and for the legend
     plane.legend(frameon=False, loc="upper left", markerscale=0.7)

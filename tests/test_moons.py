@@ -13,7 +13,7 @@ from matplotlib.collections import EllipseCollection, LineCollection, PathCollec
 from matplotlib.colors import same_color
 
 import cgviz
-from cgviz import moons, orbit
+from cgviz import moons, orbit, style
 from cgviz.recording import tf_hooks
 
 
@@ -1087,6 +1087,9 @@ def test_around_the_films_that_its_weights_would_take_is_the_mark_of_a_training(
     assert told == ["one", "other", "lowest"]
     border, ring, other, square, rest, theirs = plane.lines
     marks = ring, square
+    # Close to the left of a dot on the rising curve, another dot may lie below the name.
+    right = [text.xyann[0] > 0.0 for text in figure.axes[0].texts if text.get_text() in "bcd"]
+    assert right == [True, True, False]
     for mark, look, taken in zip(marks, "os", ([2, 3], [3, 0]), strict=True):
         assert mark.get_xydata().tolist() == films[taken, ::-1].tolist()
         assert (mark.get_marker(), mark.get_linestyle()) == (look, "None")
@@ -1102,6 +1105,8 @@ def test_around_the_films_that_its_weights_would_take_is_the_mark_of_a_training(
             film[::-1] in mark.get_xydata().tolist() for film in films.tolist()
         ]
     assert theirs.get_xydata().tolist() == films[2:, ::-1].tolist()
+    flow = ("C0", "C1", style.LIGHT.forward, style.LIGHT.backward)
+    assert not any(same_color(line.get_color(), tone) for line in falling.lines for tone in flow)
     assert rest.get_xydata().tolist() == films[:2, ::-1].tolist()
     assert (rest.get_markerfacecolor(), theirs.get_markerfacecolor()) == ("white", "0.1")
     named = {text.get_text(): text.xy for text in plane.texts}
@@ -1118,7 +1123,7 @@ def test_around_the_films_that_its_weights_would_take_is_the_mark_of_a_training(
 
 FUNNY = np.array([0.6, 0.3, 0.0, 0.0, 0.8, 0.9, 0.6, 0.7])  # the eight films of lesson 11
 HOURS = np.array([2.1, 2.9, 2.6, 1.0, 2.7, 1.1, 2.5, 1.4])
-AUNT, CANAL, DUST, ECHO, FROST, HOTEL = 0, 2, 3, 4, 5, 7
+AUNT, CANAL, DUST, ECHO, FROST, GHOST, HOTEL = 0, 2, 3, 4, 5, 6, 7
 HERS = [AUNT, FROST, HOTEL]
 
 
@@ -1148,6 +1153,19 @@ def films_by_the_tape(steps, rate):
         best = set(np.argsort(x)[-3:])
         seen.append((weights, x.argmax(), hers[1], true[1], told[1], best))
         weights = weights + rate * pull.sum() * (hers - told)
+def test_where_the_cut_of_her_true_scores_lies():
+    """What lesson 11 says of Aunt below the cut, and of the 55%."""
+    x = 2.0 * FUNNY - HOURS
+    low, high, cut = x.min() - 1.0, x.max() + 1.0, cut_of(x)
+    assert [low, high, cut] == pytest.approx([-3.6, 1.7, -0.7], abs=1e-3)
+    assert (cut - low) / (high - low) == pytest.approx(0.55, abs=0.005)
+    degrees = 1.0 / (1.0 + np.exp((cut - x) / 0.4))
+    two = degrees[[FROST, HOTEL]].sum()
+    assert [two, degrees.sum() - two] == pytest.approx([1.82, 1.18], abs=0.005)
+    assert np.sort(degrees)[-3] == degrees[AUNT] < 0.5
+    assert np.ptp(np.sort(x)[-6:-2]) < 0.41  # four with almost the same score
+
+
     return seen
 
 
@@ -1160,7 +1178,9 @@ def test_why_the_false_slopes_of_lesson_11_never_find_the_third_film():
         assert told == pytest.approx(hers, abs=0.08)
     np.testing.assert_allclose(seen[30][0], [2.52, -0.06], atol=0.005)
     np.testing.assert_allclose(seen[30][2:5], [1.71, 2.07, 1.67], atol=0.005)  # told at the end
-    assert (seen[30][0] @ [FUNNY, HOURS]).argmin() == CANAL
+    x = seen[30][0] @ [FUNNY, HOURS]
+    assert x.argmin() == CANAL
+    assert set(np.argsort(abs(x - cut_of(x)))[:4]) == {AUNT, ECHO, HOTEL, GHOST}
     assert not any(AUNT in step[5] for step in seen)
     assert films_by_the_tape(1000, 0.03)[-1][5] == {ECHO, FROST, HOTEL}  # nor at a smaller rate
 
