@@ -95,6 +95,7 @@ def test_from_each_start_a_hidden_layer_that_forgets_its_sum_is_worse_than_none(
     assert [min(wrong[:91]), wrong[91], less] == pytest.approx([0.458, 1.737, 0.67], abs=1e-3)
     assert max(wrong) == wrong[91]
     assert wrong.index(min(wrong)) == 22
+    assert max(wrong[20:41]) < 0.5
     assert all(0.93 < each < 1.12 for each in wrong[100:])
 
 
@@ -121,8 +122,8 @@ def test_it_is_the_wrong_sign_that_leads_the_first_layer_uphill():
     assert [first[0], first[5], second[5]] == pytest.approx([1.23, 1.42, 0.88], abs=5e-3)
 
 
-def test_at_first_the_second_layer_gains_more_than_the_first_one_spoils_and_then_less():
-    """What lesson 01 says of the dashed curve: w2 gains more than w1 loses, for 22 steps."""
+def test_at_first_the_second_layer_improves_more_than_the_first_one_spoils_and_then_less():
+    """What lesson 01 says of the dashed curve: for 20 steps, for the next 20, and then."""
     points, wanted, weights = moons.arrays()
 
     def step(weights, *rates):
@@ -136,7 +137,8 @@ def test_at_first_the_second_layer_gains_more_than_the_first_one_spoils_and_then
         weights = after
     assert min(gained) > 0.0
     assert sum(gained[:22]) > 4 * sum(spoiled[:22]) > 0.0
-    assert sum(spoiled[36:]) > 4 * sum(gained[36:])
+    assert sum(spoiled[20:40]) == pytest.approx(sum(gained[20:40]), rel=0.2)
+    assert sum(spoiled[40:]) > 4 * sum(gained[40:])
 
 
 def test_training_again_and_again_warns_of_nothing():
