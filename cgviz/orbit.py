@@ -3,6 +3,8 @@
 positions  38 published positions: dates, places on the sky, their errors
 project    from the plane of an orbit to the sky
 size       half the length of an orbit that is seen tilted
+weigh      the mass of what a body circles
+slopes     how each miss changes with each unknown
 fit        moves a guess to where the model misses the measurements least
 fit_again  fits a model to measurements with other random errors, many times
 sketch     Kepler's two angles, M and E
@@ -92,16 +94,52 @@ def size(eight: Any) -> float:
     return float(8.0 * np.linalg.norm(np.reshape(eight[:4], (2, 2)), 2))
 
 
-def fit(
-    with_slopes: Callable[[Any], tuple[Any, Any]], guess: Any, steps: int = 8
-) -> tuple[Any, list[float]]:
+def weigh(unknowns: Any) -> None:
+    """Print the size of an orbit in au, and by Kepler's third law the mass of what is circled.
+
+    Args:
+        unknowns: The period P in years, e and t0, then the eight of `project` [11].
+
+    Example:
+        >>> weigh([16.0, 0.8, 2002.5, 0.0, -100.0, 90.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+        size 800 au, mass 2.00 million suns
+    """
+    P, own = unknowns[0], size(unknowns[3:])
+    print(f"size {own:.0f} au, mass {own**3 / P**2 / 1e6:.2f} million suns")
+
+
+def slopes(misses: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, Any]]:
+    """How each miss of a model changes with each unknown, as a tape finds it.
+
+    Args:
+        misses: Unknowns [u] -> misses [m].
+
+    Returns:
+        A function: unknowns [u] -> misses [m], and the table of their slopes, the Jacobian [m, u].
+
+    Example:
+        >>> off, table = slopes(lambda x: 3.0 * x - 1.0)(tf.constant([2.0]))
+        >>> print(off.numpy(), table.numpy())
+        [5.] [[3.]]
+    """
+
+    def with_slopes(unknowns: Any) -> tuple[Any, Any]:
+        with tf.GradientTape() as tape:
+            tape.watch(unknowns)
+            off = misses(unknowns)
+        return off, tape.jacobian(off, unknowns)
+
+    return with_slopes
+
+
+def fit(misses: Callable[[Any], Any], guess: Any, steps: int = 8) -> tuple[Any, list[float]]:
     """Move the unknowns to where the misses are smallest: the Gauss-Newton method.
 
     Prints the loss (half the sum of the squared misses) and the first three unknowns at the end.
 
     Args:
-        with_slopes: Unknowns [u] -> misses [m], in units of the errors of the measurements, and
-            the table of their slopes [m, u].
+        misses: Unknowns [u] -> misses [m], in units of the errors of the measurements. Their
+            slopes are those that a tape finds.
         guess: The initial unknowns [u]; first the period P, the eccentricity e and the date t0.
         steps: The number of steps.
 
@@ -112,29 +150,27 @@ def fit(
         ValueError: A step led to where the model has no value, as beyond e = 1.
 
     Example:
-        >>> def with_slopes(x):  # three numbers, each measured with the error 1
-        ...     return x - np.array([16.0, 0.9, 2002.3]), tf.eye(3, dtype=x.dtype)
-        >>> found, losses = fit(with_slopes, np.array([15.0, 0.5, 2000.0]), steps=1)
+        >>> def misses(x):  # three numbers, each measured with the error 1
+        ...     return x - np.array([16.0, 0.9, 2002.3])
+        >>> found, losses = fit(misses, np.array([15.0, 0.5, 2000.0]), steps=1)
         loss 0.0, P 16.000, e 0.900, t0 2002.300
         >>> print(np.round(losses, 1))
         [3.2 0. ]
     """
-    compiled, unknowns, losses = tf.function(with_slopes), guess, []
+    compiled, unknowns, losses = tf.function(slopes(misses)), guess, []
     for jump in range(steps + 1):
-        misses, slopes = compiled(tf.constant(unknowns))
-        losses.append(0.5 * np.sum(misses**2))
+        off, table = compiled(tf.constant(unknowns))
+        losses.append(0.5 * np.sum(off**2))
         P, e, t0 = unknowns[:3]
         if not np.isfinite(losses[-1]):
             raise ValueError(f"jump {jump} went too far, to e = {e:.3f}: begin nearer")
         if jump < steps:
-            unknowns = unknowns - np.linalg.lstsq(slopes, misses, rcond=None)[0]
+            unknowns = unknowns - np.linalg.lstsq(table, off, rcond=None)[0]
     print(f"loss {losses[-1]:.1f}, P {P:.3f}, e {e:.3f}, t0 {t0:.3f}")
     return unknowns, losses
 
 
-def fit_again(
-    with_slopes: Callable[[Any], tuple[Any, Any]], found: Any, times: int = 300
-) -> tuple[Any, Any]:
+def fit_again(misses: Callable[[Any], Any], found: Any, times: int = 300) -> tuple[Any, Any]:
     """Fit to measurements with other random errors, many times.
 
     Takes `found` as the truth, simulates measurements of it with random errors, of the size that
@@ -142,8 +178,7 @@ def fit_again(
     a fit ends early with a step that lowers the loss by less than a millionth.
 
     Args:
-        with_slopes: Unknowns [u] -> misses [m], in units of the errors of the measurements, and
-            the table of their slopes [m, u].
+        misses: Unknowns [u] -> misses [m], in units of the errors of the measurements.
         found: The unknowns that a fit has found [u].
         times: The number of fits.
 
@@ -151,24 +186,24 @@ def fit_again(
         The unknowns of each fit [times, u], and its loss [times].
 
     Example:
-        >>> def with_slopes(x):  # ten measurements of one number, all 3 and with the error 1
-        ...     return tf.repeat(x, 10) - 3.0, tf.ones([10, 1], x.dtype)
-        >>> means, losses = fit_again(with_slopes, [3.0])
+        >>> def misses(x):  # ten measurements of one number, all 3 and with the error 1
+        ...     return tf.repeat(x, 10) - 3.0
+        >>> means, losses = fit_again(misses, [3.0])
         >>> print(f"{means.std():.2f} {losses.mean():.1f}")  # near 1 / sqrt(10), (10 - 1) / 2
         0.32 4.4
     """
-    compiled, found = tf.function(with_slopes), np.array(found)
-    here = [part.numpy() for part in map(tf.convert_to_tensor, compiled(tf.constant(found)))]
+    compiled, found = tf.function(slopes(misses)), np.array(found)
+    here = [part.numpy() for part in compiled(tf.constant(found))]
     fits, losses = [], []
     for less in here[0] + np.random.default_rng(0).normal(size=(times, len(here[0]))):
-        unknowns, (misses, slopes) = found, here
+        unknowns, (off, table) = found, here
         for more in reversed(range(5)):
-            off = misses - less
-            move = np.linalg.lstsq(slopes, off, rcond=None)[0]
+            off = off - less
+            move = np.linalg.lstsq(table, off, rcond=None)[0]
             unknowns = unknowns - move
-            if not more or 0.5 * np.sum((slopes @ move) ** 2) < SETTLED:
+            if not more or 0.5 * np.sum((table @ move) ** 2) < SETTLED:
                 break
-            misses, slopes = (np.asarray(part) for part in compiled(tf.constant(unknowns)))
+            off, table = (part.numpy() for part in compiled(tf.constant(unknowns)))
         fits.append(unknowns)
         losses.append(0.5 * np.sum(off**2))
     return np.array(fits), np.array(losses)

@@ -32,15 +32,20 @@ def lesson():
     return names
 
 
+def misses_of(lesson, name):
+    """The lesson's misses, with what it calls `name` for finding E."""
+    return lambda unknowns: lesson["misses"](unknowns, lesson[name])
+
+
 def slopes(lesson, name):
-    """The lesson's misses and their slopes, with what it calls `name` for finding E."""
-    return lambda unknowns: lesson["with_slopes"](unknowns, lesson[name])
+    """These misses, and their slopes."""
+    return orbit.slopes(misses_of(lesson, name))
 
 
 @pytest.fixture(scope="module")
 def again(lesson):
     """The lesson's 300 fits to measurements made anew, and their losses."""
-    return orbit.fit_again(slopes(lesson, "solution"), lesson["unknowns"])
+    return orbit.fit_again(misses_of(lesson, "solution"), lesson["unknowns"])
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +86,7 @@ def test_fits_to_measurements_made_anew_spread_as_far_as_their_errors_say():
     columns = np.repeat(np.eye(2), [5, 20], axis=0)
 
     def lines(x):
-        return tf.linalg.matvec(tf.constant(columns), x) - 3.0, columns
+        return tf.linalg.matvec(tf.constant(columns), x) - 3.0
 
     fits, losses = orbit.fit_again(lines, [3.0, 3.0], times=2000)
     assert fits.shape == (2000, 2)
@@ -95,7 +100,7 @@ def test_the_fit_finds_the_orbit_from_other_guesses_forwards_or_backwards(lesson
     """Where time runs backwards, y and b change signs."""
     with redirect_stdout(io.StringIO()) as said:
         guess = np.array([years, *lesson["guess"][1:]])
-        found, losses = orbit.fit(slopes(lesson, "solution"), guess)
+        found, losses = orbit.fit(misses_of(lesson, "solution"), guess)
     assert said.getvalue().startswith("loss 60.1, P ")
     assert len(losses) == 9
     for unknowns, loss in ((guess, losses[0]), (found, losses[-1])):
@@ -110,10 +115,10 @@ def test_a_fit_that_jumps_beyond_all_ellipses_says_so(lesson):
     guess = lesson["guess"].copy()
     guess[1] = 0.7
     with redirect_stdout(io.StringIO()), pytest.raises(ValueError, match="jump 1 went too far"):
-        orbit.fit(slopes(lesson, "without_e"), guess)
+        orbit.fit(misses_of(lesson, "without_e"), guess)
 
 
-def test_the_fit_misses_by_as_much_as_the_lesson_says(lesson):
+def test_both_orbits_run_through_the_points_and_hardly_differ_in_how_far_they_miss(lesson):
     misses = np.array(slopes(lesson, "solution")(tf.constant(lesson["unknowns"]))[0])
     assert np.sqrt(np.mean(misses**2)) == pytest.approx(1.26, abs=5e-3)
     misses = np.array(slopes(lesson, "solution")(tf.constant(lesson["wrong"]))[0])
@@ -129,20 +134,6 @@ def test_the_other_orbit_is_at_rest_by_its_own_slopes_and_would_move_in_e_by_the
     in_e = [abs(np.linalg.lstsq(table, misses, rcond=None)[0][1]) for table in (own, right)]
     assert in_e[0] < 1e-3 < 0.01 < in_e[1]
     assert [np.linalg.matrix_rank(table) for table in (own, right)] == [10, 11], "nothing fixes e"
-
-
-@pytest.mark.parametrize(
-    ("name", "ends", "loss"), [("solution", 0.894, 60.1), ("without_e", 0.867, 63.5)]
-)
-def test_only_with_the_whole_rule_does_the_fit_end_at_the_same_orbit_from_another_guess(
-    lesson, name, ends, loss
-):
-    guess = lesson["guess"].copy()
-    guess[1] = 0.75
-    with redirect_stdout(io.StringIO()):
-        found, losses = orbit.fit(slopes(lesson, name), guess)
-    assert found[1] == pytest.approx(ends, abs=5e-4)
-    assert losses[-1] == pytest.approx(loss, abs=0.05)
 
 
 def test_without_the_rules_part_for_e_the_fit_ends_at_another_orbit_and_a_third_less_mass(lesson):
@@ -171,8 +162,7 @@ def test_the_longest_radius_is_neither_of_the_two_arrows(lesson):
     a, b = 8.0 * lesson["unknowns"][3:7].reshape(2, 2)
     turn = np.linspace(0.0, np.pi, 10_001)[:, None]
     radii = np.linalg.norm(np.cos(turn) * a + np.sin(turn) * b, axis=1)
-    lengths = np.array([np.linalg.norm(a), np.linalg.norm(b), radii.max()]) / 8.0
-    np.testing.assert_array_equal(np.round(lengths), [96, 122, 127])
+    assert max(np.linalg.norm(a), np.linalg.norm(b)) < 0.99 * radii.max()
     assert radii.max() == pytest.approx(orbit.size(lesson["unknowns"][3:]), rel=1e-6)
 
 
@@ -181,7 +171,7 @@ def test_a_tape_can_follow_the_loop_but_has_many_more_ops_to_follow(lesson):
     best, by_steps, tables = tf.constant(lesson["unknowns"]), lesson["by_steps"], []
 
     def compiled(solution):
-        found = tf.function(lambda unknowns: lesson["with_slopes"](unknowns, solution))
+        found = tf.function(orbit.slopes(lambda unknowns: lesson["misses"](unknowns, solution)))
         graph = found.get_concrete_function(best).graph
         return found, len(graph.as_graph_def().node)
 
@@ -199,8 +189,7 @@ def test_a_tape_can_follow_the_loop_but_has_many_more_ops_to_follow(lesson):
 
 
 def test_the_mass_is_the_same_on_each_date_where_the_tape_can_follow_or_ask(lesson, moves):
-    """The answer to the lesson's second task, and Kepler's third law."""
-
+    """What *Going further* says of the accelerations, and Kepler's third law."""
     size = orbit.size(lesson["unknowns"][3:])
 
     def masses(place, acceleration):
@@ -379,6 +368,7 @@ def test_the_losses_of_two_fits_are_told_apart_without_colour(lesson):
     figure = orbit.on_sky(losses=both)
     _, ax = figure.axes
     np.testing.assert_array_equal([line.get_ydata() for line in ax.lines], both)
+    assert both[0][2] > 100.0 > 60.15 > both[0][3], "three jumps, as the lesson says"
     assert [(line.get_linestyle(), line.get_marker()) for line in ax.lines] == [
         ("-", "o"),
         ("--", "s"),
@@ -423,6 +413,19 @@ def test_a_rule_that_keeps_its_e_has_no_second_derivative_and_one_that_asks_anot
     second, third = second_and_third(once_more)
     assert second == pytest.approx(true[0])
     assert third != pytest.approx(true[1], rel=0.1)
+
+
+def test_a_tape_follows_a_loop_even_in_the_body_of_a_custom_gradient(lesson):
+    """Why the lesson hides the loop behind `tf.stop_gradient`."""
+
+    @tf.custom_gradient
+    def open_loop(M, e):
+        E = lesson["by_steps"](M, e, 60)
+        return E, lambda upstream: lesson["solution_rule"](E, e, upstream)
+
+    true = second_and_third(lambda M, e: lesson["by_steps"](M, e, 60))
+    assert second_and_third(open_loop)[0] == pytest.approx(true[0])
+    assert second_and_third(lesson["solution"]) is None
 
 
 def test_of_the_two_terms_of_a_second_derivative_a_rule_that_keeps_its_e_leaves_one(lesson):

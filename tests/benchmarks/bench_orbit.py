@@ -1,5 +1,5 @@
-"""What lesson 10's rule saves: ops, time and memory of `with_slopes` with the loop on the tape, and
-with the rule.
+"""What lesson 10's rule saves: ops, time and memory of the slopes of its misses, with the loop on
+the tape and with the rule.
 
 Two things differ, so there are four programs: the loop of 300 steps, and five steps of Newton's
 method; each unrolled on the tape, and behind the rule. Each runs in a process of its own. Prints
@@ -46,7 +46,8 @@ def measure(loop, way):
         names["solution"] = names["by_steps"]
     tf = names["tf"]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    compiled = tf.function(lambda unknowns: names["with_slopes"](unknowns, names["solution"]))
+    slopes = names["orbit"].slopes(lambda each: names["misses"](each, names["solution"]))
+    compiled = tf.function(slopes)
     best = tf.constant(names["unknowns"])
     graph = compiled.get_concrete_function(best).graph.as_graph_def()
     inner = [len(f.node_def) for f in graph.library.function]
