@@ -402,13 +402,13 @@ def over_time(each: Any, what: str) -> SpokenFigure:
     Example:
         >>> over_time(2.0 ** (np.arange(10.0)[:, None] * [1.0, 0.0]), "size")
         size, a line for each unit: at most 1 at step 0, 512 at the end.
-        1 of 2 end at ten times their start or above; grey: 2.
+        1 of 2 end at ten times their start or more; grey: 2.
     """
     figure, (ax,), look = returned_axes(7.0, 2.8)
     each = np.asarray(each)
     rose = each[-1] >= 10.0 * each[0]
     for numbers, up in zip(each.T, rose, strict=True):
-        ax.semilogy(numbers, color=look.backward if up else look.muted)
+        ax.semilogy(numbers, color=look.forward if up else look.muted)
     stay = ", ".join(str(n) for n, up in enumerate(rose, 1) if not up)
     if stay:
         end = len(each) - 1, each[-1][~rose].max()  # one label: these end close to each other
@@ -419,7 +419,7 @@ def over_time(each: Any, what: str) -> SpokenFigure:
     first, last = (style.number(np.max(each[i]), 2) for i in (0, -1))
     figure.alt = (
         f"{what}, a line for each unit: at most {first} at step 0, {last} at the end.\n"
-        f"{rose.sum()} of {len(rose)} end at ten times their start or above; "
+        f"{rose.sum()} of {len(rose)} end at ten times their start or more; "
         f"grey: {stay or 'none'}."
     )
     return figure
