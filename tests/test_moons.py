@@ -1446,6 +1446,7 @@ def test_two_swapped_gradients_do_no_harm_at_first_and_end_in_one_answer_for_all
     assert 45 < np.argmin(run.losses) < 60
     assert run.losses[-1] == pytest.approx(0.85, abs=0.01)
     assert np.ptp(run.network(moons.data()[0])) < 0.1
+    assert run.percent == 50
     assert moons.train(fresh(7)).percent == 96  # its third task: from another start
 
 
