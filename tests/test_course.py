@@ -7,15 +7,15 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from nbformat import NotebookNode
 
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 LESSONS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+FURTHER = sorted(NOTEBOOKS.glob("further_*.ipynb"))
 REFERENCES = sorted(NOTEBOOKS.glob("reference_*.ipynb"))
+PAGES = [*LESSONS, *FURTHER, *REFERENCES]
 LONGEST_CELL = 20
 INDEX = NOTEBOOKS / "index.md"
 PLACES = {"system": 16, "pitfall": 30}
-FURTHER = "## Going further"
 YOUR_TURN = 5  # minutes, for three short tasks whose answers are folded away
 
 
@@ -40,7 +40,7 @@ def tags(cell):
 def tagged():
     """Which notebooks have a cell with each tag: `{"system-1": ["01_chain_rule.ipynb"], ...}`."""
     found = {}
-    for path in [*LESSONS, *REFERENCES]:
+    for path in PAGES:
         for tag in {tag for cell in code(read(path)) for tag in tags(cell)}:
             found.setdefault(tag, []).append(path.name)
     return found
@@ -48,13 +48,6 @@ def tagged():
 
 def stated_minutes(notebook):
     return int(re.search(r"\*\*Time:\*\* (\d+) minutes", prose(notebook)[0]).group(1))
-
-
-def parts(notebook):
-    """The cells of the lesson itself, and those of *Going further*, which nobody has to read."""
-    heads = [n for n, cell in enumerate(notebook.cells) if cell.source.startswith(FURTHER)]
-    cells, end = notebook.cells, (heads or [len(notebook.cells)])[0]
-    return NotebookNode(cells=cells[:end]), NotebookNode(cells=cells[end:])
 
 
 def minutes(notebook):
@@ -85,9 +78,9 @@ def lesson(request):
     return request.param
 
 
-@pytest.fixture(params=[*LESSONS, *REFERENCES], ids=lambda path: path.stem)
+@pytest.fixture(params=PAGES, ids=lambda path: path.stem)
 def notebook(request):
-    """A lesson or a reference page."""
+    """A lesson, a page that goes further, or a reference page."""
     return request.param
 
 
@@ -106,13 +99,29 @@ def test_a_lesson_opens_with_its_promise_goals_needs_and_minutes(lesson):
 
 
 def test_a_lesson_takes_the_time_it_says(lesson):
-    notebook = read(lesson)
-    own, further = (minutes(part) for part in parts(notebook))
-    took = own + YOUR_TURN
-    assert 0 <= stated_minutes(notebook) - took < 5, took
-    stated = re.search(r"minutes, and (\d+) for \*Going further\*", prose(notebook)[0])
-    assert bool(stated) == bool(further)
-    assert not stated or 0 <= int(stated[1]) - further < 5, further
+    took = minutes(read(lesson)) + YOUR_TURN
+    assert 0 <= stated_minutes(read(lesson)) - took < 5, took
+
+
+@pytest.fixture(params=FURTHER, ids=lambda path: path.stem)
+def page(request):
+    """A page that goes further than its lesson."""
+    return request.param
+
+
+def test_a_page_that_goes_further_takes_the_time_it_says(page):
+    assert 0 <= stated_minutes(read(page)) - minutes(read(page)) < 5, minutes(read(page))
+
+
+def test_a_page_that_goes_further_and_its_lesson_lead_to_each_other(page):
+    lesson = NOTEBOOKS / page.name.removeprefix("further_")
+    opening, *_, ends = prose(read(page))
+    assert f"]({lesson.name})" in opening
+    assert f"]({lesson.name})" in ends
+    assert f"]({page.name})" in "\n".join(prose(read(lesson)))
+    headings = re.findall(r"^## (.+)$", "\n".join(prose(read(page))), flags=re.M)
+    listed = re.findall(r"\]\(#(.+?)\)", opening)
+    assert listed == [h.replace(" ", "-") for h in headings if h != "Set-up"]
 
 
 def test_the_map_gives_the_same_minutes():
@@ -142,7 +151,6 @@ def test_a_lesson_asks_before_it_tells_and_checks_afterwards(lesson):
     assert text.count("**Predict.**") >= 2
     assert "**Explanation.**" in text
     assert "**Check.**" in text
-    assert any("assert" in cell.source for cell in code(read(lesson)))
 
 
 def test_the_answer_to_a_prediction_is_folded_away(lesson):
@@ -199,10 +207,10 @@ def test_every_stored_picture_stands_beside_its_text(notebook):
 
 
 def table(kind):
-    """The rows of the index: number, name, and (label, file) of each lesson or reference page."""
+    """The rows of the index: number, name, and (label, file) of each page."""
     part = INDEX.read_text(encoding="utf-8").partition(f"## {kind.capitalize()}s")[2]
     rows = re.findall(r"^\| (\d+) \| (.+?) \| (.+) \|$", part.partition("\n## ")[0], flags=re.M)
-    return {int(n): (name, re.findall(r"\[(\w+)\]\((.+?)\)", links)) for n, name, links in rows}
+    return {int(n): (name, re.findall(r"\[([\w ]+)\]\((.+?)\)", links)) for n, name, links in rows}
 
 
 @pytest.mark.parametrize("kind", PLACES)
@@ -213,7 +221,7 @@ def test_the_index_says_where_each_one_is(kind):
     where = {n: [target for _, target in links] for n, (_, links) in rows.items()}
     assert where == {n: tagged().get(f"{kind}-{n}") for n in rows}
     for label, target in (link for _, links in rows.values() for link in links):
-        assert target.startswith((label, f"reference_{label}"))
+        assert target.startswith((label.replace(" ", "_"), f"reference_{label}"))
 
 
 @pytest.mark.parametrize("path", REFERENCES, ids=lambda path: path.stem)
@@ -259,7 +267,7 @@ NUMBERS = {  # of the systems, as the cells with their tags assert them
 
 @pytest.mark.parametrize("n", NUMBERS)
 def test_the_numbers_of_a_system_are_asserted(n):
-    cells = (cell for path in [*LESSONS, *REFERENCES] for cell in code(read(path)))
+    cells = (cell for path in PAGES for cell in code(read(path)))
     sources = (cell.source for cell in cells if f"system-{n}" in tags(cell))
     asserted = [line for s in sources for line in s.splitlines() if line.startswith("assert ")]
     assert [each for each in NUMBERS[n] if not any(each in line for line in asserted)] == []

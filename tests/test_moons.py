@@ -1087,6 +1087,9 @@ def test_each_score_is_on_the_curve_under_its_title_and_as_many_are_filled_as_ma
     assert figure.axes[0].get_title() == "the degrees add up to 1.53"
     named = {text.get_text(): text.xy[0] for text in figure.axes[0].texts}
     assert named == {"the cut, 0.25": 0.25, **dict(zip("abcd", scores, strict=True))}
+    # Close to the left of a dot on the rising curve, another dot may lie below the name.
+    right = [text.xyann[0] > 0.0 for text in figure.axes[0].texts if text.get_text() in "bcd"]
+    assert right == [True, True, False]
     said = "A curve from 0 up to 1, ½ at the cut, 0.25. Degrees:"
     assert figure.alt == f"{said} a 0.10, b 0.32, c 0.44, d 0.68."
 
@@ -1102,11 +1105,10 @@ def test_around_the_films_that_its_weights_would_take_is_the_mark_of_a_training(
     assert lowest == [[[1.0, 0.5]], [[0.0, 3.0]]]
     told = [text.get_text() for text in falling.get_legend().get_texts()]
     assert told == ["one", "other", "lowest"]
+    flow = ("C0", "C1", style.LIGHT.forward, style.LIGHT.backward)
+    assert not any(same_color(line.get_color(), tone) for line in falling.lines for tone in flow)
     border, ring, other, square, rest, theirs = plane.lines
     marks = ring, square
-    # Close to the left of a dot on the rising curve, another dot may lie below the name.
-    right = [text.xyann[0] > 0.0 for text in figure.axes[0].texts if text.get_text() in "bcd"]
-    assert right == [True, True, False]
     for mark, look, taken in zip(marks, "os", ([2, 3], [3, 0]), strict=True):
         assert mark.get_xydata().tolist() == films[taken, ::-1].tolist()
         assert (mark.get_marker(), mark.get_linestyle()) == (look, "None")
@@ -1122,8 +1124,6 @@ def test_around_the_films_that_its_weights_would_take_is_the_mark_of_a_training(
             film[::-1] in mark.get_xydata().tolist() for film in films.tolist()
         ]
     assert theirs.get_xydata().tolist() == films[2:, ::-1].tolist()
-    flow = ("C0", "C1", style.LIGHT.forward, style.LIGHT.backward)
-    assert not any(same_color(line.get_color(), tone) for line in falling.lines for tone in flow)
     assert rest.get_xydata().tolist() == films[:2, ::-1].tolist()
     assert (rest.get_markerfacecolor(), theirs.get_markerfacecolor()) == ("white", "0.1")
     named = {text.get_text(): text.xy for text in plane.texts}
@@ -1153,6 +1153,19 @@ def cut_of(x, width=0.4):
     return low
 
 
+def test_where_the_cut_of_her_true_scores_lies():
+    """What lesson 11 says of Aunt below the cut, and of the 55%."""
+    x = 2.0 * FUNNY - HOURS
+    low, high, cut = x.min() - 1.0, x.max() + 1.0, cut_of(x)
+    assert [low, high, cut] == pytest.approx([-3.6, 1.7, -0.7], abs=1e-3)
+    assert (cut - low) / (high - low) == pytest.approx(0.55, abs=0.005)
+    degrees = 1.0 / (1.0 + np.exp((cut - x) / 0.4))
+    two = degrees[[FROST, HOTEL]].sum()
+    assert [two, degrees.sum() - two] == pytest.approx([1.82, 1.18], abs=0.005)
+    assert np.sort(degrees)[-3] == degrees[AUNT] < 0.5
+    assert np.ptp(np.sort(x)[-6:-2]) < 0.41  # four with almost the same score
+
+
 def films_by_the_tape(steps, rate):
     """What each weight of hours lifts at each step, where the cut hangs on two films only."""
     weights, seen = np.ones(2), []
@@ -1170,19 +1183,6 @@ def films_by_the_tape(steps, rate):
         best = set(np.argsort(x)[-3:])
         seen.append((weights, x.argmax(), hers[1], true[1], told[1], best))
         weights = weights + rate * pull.sum() * (hers - told)
-def test_where_the_cut_of_her_true_scores_lies():
-    """What lesson 11 says of Aunt below the cut, and of the 55%."""
-    x = 2.0 * FUNNY - HOURS
-    low, high, cut = x.min() - 1.0, x.max() + 1.0, cut_of(x)
-    assert [low, high, cut] == pytest.approx([-3.6, 1.7, -0.7], abs=1e-3)
-    assert (cut - low) / (high - low) == pytest.approx(0.55, abs=0.005)
-    degrees = 1.0 / (1.0 + np.exp((cut - x) / 0.4))
-    two = degrees[[FROST, HOTEL]].sum()
-    assert [two, degrees.sum() - two] == pytest.approx([1.82, 1.18], abs=0.005)
-    assert np.sort(degrees)[-3] == degrees[AUNT] < 0.5
-    assert np.ptp(np.sort(x)[-6:-2]) < 0.41  # four with almost the same score
-
-
     return seen
 
 
