@@ -1280,9 +1280,7 @@ def distances(network, points, low=-2.5, high=2.5, count=1001):
 
 
 def test_a_penalty_on_the_steepness_makes_a_ruler_of_the_logit():
-    """What lesson 05 says: no circle misses with the penalty, 104 without.
-
-    Without it no divisor is right: more than 80 miss, whatever the logit is divided by.
+    """What lesson 05 says: no circle misses with the penalty, 104 without, and why it takes 6.
 
     At lesson 00's rate the ruler is coarser.
     """
@@ -1314,9 +1312,6 @@ def test_a_penalty_on_the_steepness_makes_a_ruler_of_the_logit():
     missed = {"plain": off(plain), "ruler": off(ruler)}
     assert [(far > 0.1).sum() for far in missed.values()] == [104, 0]
     assert ruler.losses[-1] == pytest.approx(0.15, abs=0.005)
-    claimed = np.abs(plain.network(points)) / np.arange(2.0, 12.0, 0.01)  # a column for each
-    missing = np.abs(claimed - distances(plain.network, points)[:, None]) > 0.1
-    assert missing.sum(axis=0).min() > 80
     told = moons.distances({"plain": plain, "ruler": ruler}, 6.0).alt
     steep = "steepness 2.0 to 9.7", "steepness 5.0 to 7.0"  # as a tape finds it, above
     for (name, far), rise in zip(missed.items(), steep, strict=True):
@@ -1340,7 +1335,7 @@ def test_where_only_too_steep_is_punished_nearly_all_circles_that_miss_are_too_s
 
 
 def test_what_the_steepness_sends_back_through_a_slope_made_of_bare_numbers():
-    """What lesson 05 finds of w1 and b1, and the answer to its second task.
+    """What the page of lesson 05 finds of w1 and b1, and the answer to the lesson's second task.
 
     The training shows no None: the cross-entropy sends b1 a number.
     """
@@ -1383,7 +1378,10 @@ def test_a_gradient_taken_outside_the_outer_block_is_tracked_by_nobody():
 
 
 def test_a_rule_that_asks_a_function_with_a_rule_can_be_differentiated_again_and_again():
-    """What lesson 05 says of its repaired tanh; so can a sine and a cosine that ask each other."""
+    """What lesson 05 says of its repaired tanh; so can a sine and a cosine that ask each other.
+
+    And so can a rule of the tanh that computes its slope with TensorFlow's cosh.
+    """
 
     @tf.custom_gradient
     def tanh(x):
@@ -1397,7 +1395,11 @@ def test_a_rule_that_asks_a_function_with_a_rule_can_be_differentiated_again_and
     def cosine(x):
         return moons.outside(np.cos, x), lambda upstream: -upstream * sine(x)
 
-    for mine, true in ((tanh, tf.tanh), (sine, tf.sin), (cosine, tf.cos)):
+    @tf.custom_gradient
+    def by_cosh(x):
+        return moons.outside(np.tanh, x), lambda upstream: upstream / tf.cosh(x) ** 2
+
+    for mine, true in ((tanh, tf.tanh), (by_cosh, tf.tanh), (sine, tf.sin), (cosine, tf.cos)):
         found, right = (
             [float(p.gradients[0]) for p in cgviz.trace(f, 0.5, order=4).passes]
             for f in (mine, true)
