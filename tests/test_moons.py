@@ -879,7 +879,7 @@ def test_after_straight_through_the_border_is_one_of_the_lines():
 
 
 def test_with_adam_a_factor_of_two_in_the_rule_of_a_sign_does_not_matter():
-    """Adam, as lesson 07 uses it, divides by the usual size of the gradients."""
+    """Adam, as the page of lesson 07 uses it, divides by the usual size of the gradients."""
 
     def ends(factor):
         @tf.custom_gradient
@@ -904,7 +904,7 @@ def test_with_adam_a_factor_of_two_in_the_rule_of_a_sign_does_not_matter():
 
 
 def test_what_straight_through_adds_outweighs_the_start_of_six_switches_in_eight():
-    """Why, in lesson 07, the lines of the switches end much alike."""
+    """Why, in lesson 07, the lines of the switches end up very similar."""
     start, end = (
         np.vstack([network.w1, network.b1])
         for network in (
@@ -921,13 +921,24 @@ def test_what_straight_through_adds_outweighs_the_start_of_six_switches_in_eight
 
 
 def test_straight_through_sends_every_switch_the_same_three_sums_at_every_step():
-    """What lesson 07 says of the later steps, too."""
+    """What the formula of lesson 07 says, of the later steps too: the sums of g · x, g · y, g."""
+    points, labels = moons.data()
     network = moons.Network(straight)
     for _ in range(3):
         to_w1, to_b1, _, _ = moons.gradients(network)
         each = np.vstack([to_w1, to_b1]) / network.w2[:, 0]
-        np.testing.assert_allclose(each, each[:, :1] * np.ones(8), atol=1e-5)
+        g = (tf.sigmoid(network(points)) - labels) / len(labels)  # of the mean cross-entropy
+        sums = tf.matmul([*points.numpy().T, np.ones(200, "float32")], g)
+        np.testing.assert_allclose(each, sums * np.ones(8), atol=1e-5)
         moons.train(network, steps=25)
+
+
+def test_near_is_right_even_when_it_is_not_called_a_surrogate_beyond_its_width():
+    """What lesson 07 says of its second task."""
+    assert "wrong" in cgviz.check(near(0.25), 0.1).headline
+    beyond = cgviz.check(near(0.25), 0.5)
+    beyond.assert_ok()
+    assert not beyond.findings
 
 
 def test_near_fails_where_short_weights_make_the_strips_wide():
@@ -950,7 +961,7 @@ def test_a_width_of_1_fails_from_some_of_sixteen_starts():
 
 
 def test_near_fails_from_one_start_of_sixteen_or_from_none():
-    """What lesson 07 says of its sixteen starts."""
+    """What lesson 07 shows of its sixteen starts."""
     for width, failed in (0.5, [3]), (0.25, []):
         percents = moons.train(moons.Network(near(width), seed=range(16))).percent
         assert np.flatnonzero(percents < 99).tolist() == failed
