@@ -227,7 +227,8 @@ def test_a_frozen_layer_beats_swapped_gradients_from_eleven_of_twelve_starts():
 def test_of_swapped_gradients_two_units_are_left_and_one_decides():
     """Why the border of lesson 03 is straight, and why its loss rises for a while.
 
-    No unit of the right rule runs away. Where the answer rises with the one unit that decides, its border is a single line.
+    No unit of the right rule runs away. Where the answer rises with the one unit that decides, its
+    border is a single line.
     """
     run = moons.train(moons.Network(lambda h: swapped(h, tf.exp(-h * h))))
     h = moons.data()[0] @ run.network.w1 + run.network.b1
