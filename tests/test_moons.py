@@ -1701,7 +1701,7 @@ def test_a_fixed_gain_of_3_trains_as_well_as_one_that_grows():
 
 
 def test_what_contains_only_the_labels_stays_the_same_when_the_run_dies():
-    """What lesson 09 says of the rows `Mean` and `log_rest`, and of what makes the weights NaN."""
+    """What the page after lesson 09 says of `Mean` and `log_rest`; what makes the weights NaN."""
 
     def by_hand(network, points, labels):
         p = tf.sigmoid(network(points))
@@ -1751,3 +1751,5 @@ def test_a_loss_by_hand_falls_to_its_lowest_and_dies_where_p_is_one():
         # Some last bits apart: how many, differs between processors.
         np.testing.assert_allclose(stable.losses[:109], run.losses, rtol=0.0, atol=2e-6)
         assert stable.losses[-1] == pytest.approx(0.0039, abs=5e-5)
+        assert (np.diff(stable.losses[9:]) < 0.0).all()
+        assert stable.percent == 100
