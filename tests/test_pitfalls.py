@@ -356,7 +356,7 @@ def test_a_pitfall_is_covered_as_the_table_says(proof):
 
 
 def test_a_layer_that_hands_on_its_weight_itself_learns_in_fit_and_fails_outside():
-    """What lesson 04 says of a Keras weight that is passed without `.value`."""
+    """What the page *Further 04* says of a Keras weight that is passed without `.value`."""
     times = tf.custom_gradient(
         lambda x, w: (x * w, lambda dy: (dy * w, tf.reduce_sum(dy * x, axis=0)))
     )
