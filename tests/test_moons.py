@@ -1606,7 +1606,7 @@ def test_what_a_rule_reads_must_be_saved_with_it_and_is_not_missed_without_it(ga
 
 
 def test_a_graph_is_freed_unless_it_has_a_custom_gradient():
-    """What lesson 08 says of the memory that grows."""
+    """What the page after lesson 08 says of the memory that grows."""
 
     def rounded(y):
         return tf.round(4.0 * y) / 4.0
@@ -1689,7 +1689,7 @@ def test_a_number_that_a_rule_read_stays_in_the_graph_whoever_raises_it():
 
 
 def test_a_fixed_gain_of_3_trains_as_well_as_one_that_grows():
-    """What lesson 08 says before it lets the gain grow: 100%, and its loss ends at 0.035."""
+    """What lesson 08 says once its gain has grown: 100%, and its loss ends at 0.035."""
     gain = tf.Variable(3.0, trainable=False)
 
     @tf.custom_gradient
