@@ -240,7 +240,7 @@ def sketch(M: float, e: float) -> SpokenFigure:
         ax.plot(radius * np.cos(arc), radius * np.sin(arc), line, color=look.forward, lw=1.0)
         ax.annotate(name, (1.08 * hand[0][1], 1.08 * hand[1][1]), **middle)
     ax.plot(np.cos(E), flat * np.sin(E), "o", ms=9, color=look.backward, label="the body")
-    ax.plot(e, 0.0, "s", ms=9, color=look.text, label="what it circles")
+    ax.plot(e, 0.0, "s", ms=9, color=look.text, label="the large body")
     ax.annotate("e", (e / 2.0, -0.08), **middle)
     ax.set(xticks=[], yticks=[], ylim=(-1.15, 1.15))
     ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
@@ -280,7 +280,7 @@ def arrows(e: float, place: Any, acceleration: Any) -> SpokenFigure:
     ax.plot([], [], ":", color=look.muted, label="where it points")
     ax.plot(x, y, "o", ms=7, color=look.backward, label="the body")
     ax.plot(-e, 0.0, "+", ms=10, color=look.text, label="centre of the ellipse")
-    ax.plot(0.0, 0.0, "s", ms=9, color=look.text, label="what it circles")
+    ax.plot(0.0, 0.0, "s", ms=9, color=look.text, label="the large body")
     ax.set(xticks=[], yticks=[])
     ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
     met = f"{foot.min():z.2f} to {foot.max():z.2f}"  # z: no -0.00

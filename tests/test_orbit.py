@@ -136,6 +136,20 @@ def test_the_other_orbit_is_at_rest_by_its_own_slopes_and_would_move_in_e_by_the
     assert [np.linalg.matrix_rank(table) for table in (own, right)] == [10, 11], "nothing fixes e"
 
 
+@pytest.mark.parametrize(
+    ("name", "ends", "loss"), [("solution", 0.894, 60.1), ("without_e", 0.867, 63.5)]
+)
+def test_only_with_the_whole_rule_does_the_fit_end_at_the_same_orbit_from_another_guess(
+    lesson, name, ends, loss
+):
+    guess = lesson["guess"].copy()
+    guess[1] = 0.75
+    with redirect_stdout(io.StringIO()):
+        found, losses = orbit.fit(misses_of(lesson, name), guess)
+    assert found[1] == pytest.approx(ends, abs=5e-4)
+    assert losses[-1] == pytest.approx(loss, abs=0.05)
+
+
 def test_without_the_rules_part_for_e_the_fit_ends_at_another_orbit_and_a_third_less_mass(lesson):
     """What lesson 10 says of *A line left at 0*."""
     right, wrong = lesson["unknowns"], lesson["wrong"]
@@ -148,10 +162,6 @@ def test_without_the_rules_part_for_e_the_fit_ends_at_another_orbit_and_a_third_
     assert mass[1] / mass[0] == pytest.approx(2.66 / 4.14, abs=5e-3)
     assert [round(orbit.size(each[3:])) for each in (right, wrong)] == [1013, 874]
     assert round(orbit.size(right[3:]) * (1.0 - right[1])) == 107  # S2's closest distance, in au
-    # Tilted less: the tilt shortens the radius across its axis to this part of the size.
-    arrows = [np.linalg.svd(each[3:7].reshape(2, 2), compute_uv=False) for each in (right, wrong)]
-    tilts = [np.degrees(np.arccos(short / long)) for long, short in arrows]
-    assert tilts == pytest.approx([44.9, 39.8], abs=0.05)
     years = np.linspace(1995.0, 2014.0, 2001)
     apart = np.linalg.norm(lesson["sky"](years, right) - lesson["sky"](years, wrong), axis=1)
     near = np.abs(years[:, None] - lesson["dates"]).min(axis=1) < 0.01
@@ -167,7 +177,7 @@ def test_the_longest_radius_is_neither_of_the_two_arrows(lesson):
 
 
 def test_a_tape_can_follow_the_loop_but_has_many_more_ops_to_follow(lesson):
-    """The table of *What does the rule save?*"""
+    """The table of *What does the rule save?* on the page."""
     best, by_steps, tables = tf.constant(lesson["unknowns"]), lesson["by_steps"], []
 
     def compiled(solution):
@@ -189,7 +199,7 @@ def test_a_tape_can_follow_the_loop_but_has_many_more_ops_to_follow(lesson):
 
 
 def test_the_mass_is_the_same_on_each_date_where_the_tape_can_follow_or_ask(lesson, moves):
-    """What *Going further* says of the accelerations, and Kepler's third law."""
+    """Accelerations weigh what is circled as Kepler's third law does."""
     size = orbit.size(lesson["unknowns"][3:])
 
     def masses(place, acceleration):
@@ -199,10 +209,8 @@ def test_the_mass_is_the_same_on_each_date_where_the_tape_can_follow_or_ask(less
     for each in (moves["by_steps"], lesson["motion"](lesson["repaired"])):
         np.testing.assert_allclose(masses(*each), 4.142, atol=1e-3)
     assert size**3 / lesson["P"] ** 2 / 1e6 == pytest.approx(4.142, abs=1e-3)
-    farther = 8280.0 / 8000.0 * size  # Gillessen's distance, in *Going further*
+    farther = 8280.0 / 8000.0 * size  # Gillessen's distance, on the page
     assert farther**3 / lesson["P"] ** 2 / 1e6 == pytest.approx(4.59, abs=5e-3)
-    wrong = masses(*moves["solution"])
-    assert [wrong.min(), wrong.max()] == pytest.approx([2.11, 4.06], abs=5e-3)
 
 
 def test_a_loop_that_stops_too_early_gives_a_wrong_slope(lesson):
@@ -229,7 +237,7 @@ def test_a_rule_that_asks_for_itself_runs_the_loop_once_each_time(lesson, monkey
 def test_orbits_fitted_anew_spread_where_no_points_are_and_not_where_their_errors_are_long(
     lesson, again
 ):
-    """The answer to a prediction of *Going further*, and what is said below its picture."""
+    """The answer to the prediction of the page, and what is said below its picture."""
     others = again[0][:100]
     # As a graph: it is called 200 times. A lambda: tf.function calls a default, if it is a function
     # with a custom gradient, without its gradient.
@@ -249,7 +257,7 @@ def test_orbits_fitted_anew_spread_where_no_points_are_and_not_where_their_error
 
 
 def test_the_stated_errors_are_too_small_and_s2_came_late_by_more_than_the_bars_say(lesson, again):
-    """The last paragraphs of *Going further*."""
+    """What the page says of *Do the error bars tell the truth?*"""
     unknowns = lesson["unknowns"]
     others, losses = again
     longer = np.sqrt(60.1 / losses.mean())
@@ -394,25 +402,13 @@ def second_and_third(f, at=0.5):
     return float(second), float(outer.gradient(second, M))
 
 
-def test_a_rule_that_keeps_its_e_has_no_second_derivative_and_one_that_asks_another_a_wrong_third(
-    lesson,
-):
-    """The missing arrow, and the answer to the second *Your line*: how far `solution` will do."""
-
-    @tf.custom_gradient
-    def once_more(M, e):
-        E = lesson["by_steps"](tf.stop_gradient(M), tf.stop_gradient(e))
-        rule, again = lesson["solution_rule"], lesson["solution"]
-        return E, lambda upstream: rule(again(M, e), e, upstream)
-
+def test_a_rule_that_keeps_its_e_has_no_second_derivative_and_one_that_asks_for_itself_has(lesson):
+    """The missing arrow, and the answer to the second *Your line*."""
     # At this M it is as close after 60 steps as after 300, and the tapes have less to follow.
     true = second_and_third(lambda M, e: lesson["by_steps"](M, e, 60))
     assert second_and_third(lesson["repaired"]) == pytest.approx(true)
     assert true[0] == pytest.approx(-1.757, abs=5e-4)
     assert second_and_third(lesson["solution"]) is None
-    second, third = second_and_third(once_more)
-    assert second == pytest.approx(true[0])
-    assert third != pytest.approx(true[1], rel=0.1)
 
 
 def test_a_tape_follows_a_loop_even_in_the_body_of_a_custom_gradient(lesson):
@@ -461,7 +457,7 @@ def test_the_error_ellipse_holds_six_in_seven_of_points_spread_as_its_normal_dis
 
 
 def test_the_loop_needs_about_100_steps_for_six_digits_and_newtons_method_5(lesson):
-    """What the fold *What does the rule save?* says of the two settings."""
+    """The steps that *What does the rule save?* on the page tells."""
     e, M = lesson["e"], np.linspace(0.0, 2.0 * np.pi, 2001)
     true = np.array(lesson["by_steps"](tf.constant(M), e, 1000))
 
