@@ -455,6 +455,9 @@ OVER_TIME = (lost, frozen, large_updates)
 # --- two trainings -------------------------------------------------------------------------------
 
 
+_NORM = "L2 norm "  # in the words of `style.array`
+
+
 def parted(history: History, against: History) -> str:
     """Say at which step and op two trainings begin to differ, with both numbers.
 
@@ -471,10 +474,13 @@ def parted(history: History, against: History) -> str:
             one, other = mine[name], theirs[name]
             if not _close(one, other):
                 rest = _not_compared(history, against, common[max(place - 1, 0) : place + 1])
+                was = [style.array(each) for each in (one, other)]
+                # Too large to be written out; turned around, a gradient keeps its norm.
+                if was[0] != was[1] and all(_NORM in each for each in was):
+                    name, was = f"the {_NORM}of {name}", [x.partition(_NORM)[2] for x in was]
                 return (
-                    f"They part at step {step}: {name} is {style.array(one)} in {first} and "
-                    f"{style.array(other)} in {second}. Before that all numbers compared agree."
-                    f"{rest}"
+                    f"They part at step {step}: {name} is {was[0]} in {first} and "
+                    f"{was[1]} in {second}. Before that all numbers compared agree.{rest}"
                 )
     rest = _not_compared(history, against)
     return f"They do not part in {len(common)} recorded steps. All numbers compared agree.{rest}"
