@@ -410,6 +410,15 @@ def test_a_rule_that_keeps_its_e_has_no_second_derivative_and_one_that_asks_for_
     assert true[0] == pytest.approx(-1.757, abs=5e-4)
     assert second_and_third(lesson["solution"]) is None
 
+    @tf.custom_gradient
+    def asks_for_solution(M, e):
+        found = lesson["loop"](tf.stop_gradient(M), tf.stop_gradient(e))
+        return found, lambda u: lesson["solution_rule"](lesson["solution"](M, e), e, u)
+
+    second, third = second_and_third(asks_for_solution)
+    assert second == pytest.approx(true[0])
+    assert third != pytest.approx(true[1], rel=0.1)
+
 
 def test_a_tape_follows_a_loop_even_in_the_body_of_a_custom_gradient(lesson):
     """Why the lesson hides the loop behind `tf.stop_gradient`."""
