@@ -292,28 +292,18 @@ def test_wrong_updates_of_the_hidden_layer_cause_the_rise_of_the_loss_of_lesson_
     assert np.all(change[:, 0] > -change[:, 1])
 
 
-def test_without_its_upstream_a_bias_hears_slopes_that_no_small_factor_shrinks():
-    """What lesson 02 says of the first step: an upstream is a product of three small factors."""
+def test_without_its_upstream_a_bias_gets_the_sum_of_the_slopes():
+    """What lessons 00 and 02 say of the first step."""
     network, (points, labels) = moons.Network(tf.tanh), moons.data()
     slopes = 1.0 - tf.tanh(points @ network.w1 + network.b1) ** 2
-    errors = (tf.sigmoid(network(points)) - labels) / 200.0
-    upstreams = np.asarray(errors * network.w2[:, 0])
+    upstreams = (tf.sigmoid(network(points)) - labels) / 200.0 * network.w2[:, 0]
     assert np.min(slopes) >= 0.0
-    assert np.any(upstreams * slopes < 0.0, axis=0).all(), "the terms have both signs"
-    assert np.any(upstreams * slopes > 0.0, axis=0).all()
-    assert np.all((np.asarray(errors) < 0.0) == (np.asarray(labels) > 0.5))
     right, wrong = (moons.gradients(moons.Network(f))[1] for f in (tf.tanh, forgetful))
     np.testing.assert_allclose(right, np.sum(upstreams * slopes, axis=0), atol=1e-6)
     np.testing.assert_allclose(wrong, np.sum(slopes, axis=0), rtol=1e-5)
     assert (round(float(right[0]), 3), round(float(wrong[0]), 2)) == (-0.057, 162.53)
     assert min(wrong) > 71.0
-    assert np.max(np.abs(right)) == -right[0]
-    assert max(wrong) == wrong[0]
     assert round(float(max(wrong))) == 163
-    assert round(float(wrong[0] / right[0])) == pytest.approx(-2854, abs=3), "nearly 3,000"
-    assert np.max(np.abs(errors)) < 1.0 / 200.0
-    assert np.max(np.abs(network.w2)) < 1.0
-    assert np.all(np.abs(right) < np.sum(np.abs(upstreams * slopes), axis=0) / 2.0), "they cancel"
 
 
 def test_without_its_upstream_a_bias_gets_the_same_gradient_from_swapped_labels():
@@ -338,18 +328,6 @@ def test_without_its_upstream_a_bias_gets_the_same_gradient_from_swapped_labels(
         assert np.all(np.asarray(one.w2 != other.w2)), "the second layer does"
 
 
-def test_swapped_labels_turn_each_upstream_round_and_change_its_size():
-    """What lesson 02 says of the right rule: every upstream changes."""
-    network, (points, labels) = moons.Network(tf.tanh), moons.data()
-    answers = tf.sigmoid(network(points))
-    before, after = (
-        np.asarray((answers - each) * network.w2[:, 0]) for each in (labels, 1 - labels)
-    )
-    assert np.all(before * after < 0.0)
-    factors = (after / before)[:, 0]
-    assert len(np.unique(factors.round(6))) > 190
-
-
 def test_the_checker_catches_a_forgotten_upstream_at_two_numbers_and_not_at_one():
     """What lesson 02 says of `tf.test.compute_gradient`."""
 
@@ -367,12 +345,13 @@ def test_the_checker_catches_a_forgotten_upstream_at_two_numbers_and_not_at_one(
     assert np.all(by_rule[1] != -6.0 * x), "the -3 of lesson 00 catches it, too"
 
 
-def test_a_sine_whose_rule_forgets_its_local_falls_and_then_climbs():
-    """What lesson 02 says of its first task: the loss falls to 0.13 and climbs to more than 2."""
+def test_the_loss_of_a_sine_whose_rule_forgets_its_local_jumps_once_to_above_2():
+    """What lesson 02 says of its first task."""
     sine = tf.custom_gradient(lambda x: (tf.sin(x), lambda upstream: upstream))
     losses = moons.train(moons.Network(sine)).losses
-    assert round(min(losses), 2) == 0.13
-    assert max(losses[np.argmin(losses) :]) > 2.0
+    above = np.asarray(losses) > 2.0
+    assert np.count_nonzero(np.diff(above.astype(int)) > 0) == 1
+    assert np.count_nonzero(np.diff(losses) > 0.1) > 3
 
 
 def test_without_its_upstream_a_layer_moves_once_and_then_stays():
@@ -820,8 +799,8 @@ def near(width):
     return switch
 
 
-def test_the_ends_of_the_knob_are_the_frozen_switch_and_straight_through():
-    """What lesson 07 says of the widths 0.0001 and 20."""
+def test_a_tiny_width_trains_like_the_frozen_switch_and_a_huge_one_like_straight_through():
+    """The second answer of lesson 07."""
     narrow = moons.Network(near(0.0001))
     assert np.abs(across(narrow)[0]).min() == pytest.approx(0.0023, abs=5e-5)
     for network, same in (narrow, tf.sign), (moons.Network(near(20.0)), straight):
@@ -831,13 +810,22 @@ def test_the_ends_of_the_knob_are_the_frozen_switch_and_straight_through():
             np.testing.assert_array_equal(mine, theirs)
 
 
-@pytest.mark.parametrize(
-    ("width", "percent"),
-    [(0.1, 99), (0.15, 100), (0.25, 100), (0.5, 99), (0.75, 100), (1.0, 99), (2.0, 86)],
-)
-def test_from_the_first_start_the_width_may_be_neither_tiny_nor_huge(width, percent):
-    """What lesson 07 says of its knob, and of its first task."""
-    assert moons.train(moons.Network(near(width))).percent == percent
+@pytest.mark.parametrize("width", [0.5, 1.0])
+def test_from_the_first_start_two_widths_do_equally_well(width):
+    """What lesson 07 says in its first task."""
+    assert moons.train(moons.Network(near(width))).percent == 99
+
+
+def test_straight_through_adds_the_same_line_to_all_switches_and_more_than_most_began_with():
+    """Why the lines look alike in the end; at one switch hardly anything was added."""
+    start = moons.Network(straight)
+    end = moons.train(moons.Network(straight)).network
+    first, last = (np.vstack([each.w1, each.b1[None]]).T for each in (start, end))
+    added, sizes = last - first, np.linalg.norm(last - first, axis=1)
+    assert (sizes > np.linalg.norm(first, axis=1)).sum() >= 6
+    lines = added / sizes[:, None]
+    along = np.abs(lines @ lines[sizes.argmax()])
+    assert (along > np.cos(np.radians(15.0))).sum() >= 7
 
 
 def test_after_straight_through_the_border_is_one_of_the_lines():
