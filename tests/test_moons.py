@@ -80,7 +80,7 @@ def waves(start, points, wanted, rates, **how):
 
 
 def test_from_each_start_a_hidden_layer_that_forgets_its_sum_is_worse_than_none():
-    """What lesson 01 says of its wrong line."""
+    """What the page of lesson 01 says of its wrong line."""
     for seed in range(16):
         points, wanted, start = moons.arrays(seed)
         frozen, right = waves(start, points, wanted, (0.0, 0.2))
@@ -100,8 +100,11 @@ def test_the_forgotten_sum_misleads_the_hidden_layer_alone():
     assert int(100 * waves(start, points, wanted, (0.2, 0.2), terms=(1, 0))[1]) == 97
 
 
-def test_it_is_the_wrong_sign_that_leads_the_first_layer_uphill():
-    """Lesson 01 says so: with the sign turned round in the band, the same slopes train the net."""
+def test_it_is_the_wrong_sign_that_leads_the_first_layer_astray():
+    """Lesson 01 says so: with the sign turned round in the band, the same slopes train the net.
+
+    At first the loss falls all the same, because of w2; w1 alone would raise it.
+    """
     for seed in range(16):
         points, wanted, start = moons.arrays(seed)
         turned, _ = waves(start, points, wanted, (0.2, 0.2), terms=(0.0, 1.0), inside=-1.0)
@@ -198,11 +201,7 @@ def test_a_frozen_layer_beats_swapped_gradients_from_eleven_of_twelve_starts():
 
 
 def test_of_swapped_gradients_two_units_are_left_and_one_decides():
-    """Why the border of lesson 03 is straight, and why its loss rises for a while.
-
-    No unit of the right rule runs away. Where the answer rises with the one unit that decides, its
-    border is a single line.
-    """
+    """Why the border of lesson 03 is straight: where its answer rises with one unit alone."""
     run = moons.train(moons.Network(lambda h: swapped(h, tf.exp(-h * h))))
     h = moons.data()[0] @ run.network.w1 + run.network.b1
     added = h * tf.exp(-h * h) * run.network.w2[:, 0]
@@ -211,11 +210,6 @@ def test_of_swapped_gradients_two_units_are_left_and_one_decides():
     assert abs(200 * np.mean(alone) - 176) < 1.5  # points of 200
     np.testing.assert_allclose([min(h[:, 0]), max(h[:, 0])], [-0.68, 0.29], atol=0.005)
     assert run.network.w2[0, 0] > 0.0  # and the wave rises between -0.71 and 0.71
-    assert (np.argmin(run.losses[:31]), 15 + np.argmax(run.losses[15:])) == (15, 31)  # the hump
-    assert run.losses[31] > run.losses[15] + 0.05
-    assert np.sum(np.maximum(0.0, np.diff(run.losses[31:]))) < 0.005
-    right = moons.train(moons.Network(lambda h: h * tf.exp(-h * h))).network
-    assert round(float(np.abs(moons.data()[0] @ right.w1 + right.b1).max()), 1) == 3.7
 
 
 def test_of_swapped_gradients_two_units_stay_near_and_six_end_far_out_at_every_point():
@@ -271,25 +265,6 @@ def test_by_swapped_gradients_a_large_h_grows_by_a_factor_at_each_step():
         assert np.all(np.linalg.norm(hidden()[:, six] - expected, axis=0) < near * moved)
         grown = np.abs(hidden()).max(axis=0) / np.abs(h).max(axis=0)
         assert steps < 100 or np.all((grown[six] > 1.04) & (grown[six] < 1.12))
-
-
-def test_wrong_updates_of_the_hidden_layer_cause_the_rise_of_the_loss_of_lesson_03():
-    """Each of five steps, split into the two layers' updates: what each does to the loss alone."""
-    network = moons.Network(lambda h: swapped(h, tf.exp(-h * h)))
-    moons.train(network, steps=15)
-    change = np.zeros((5, 2))
-    for step in range(5):
-        before, gradients = moons.cross_entropy(network, *moons.data()), moons.gradients(network)
-        for layer in (0, 1):
-            pairs = list(zip(network.variables, gradients, strict=True))[2 * layer : 2 * layer + 2]
-            for variable, gradient in pairs:
-                variable.assign_sub(gradient)
-            change[step, layer] = moons.cross_entropy(network, *moons.data()) - before
-            for variable, gradient in pairs:
-                variable.assign_add(gradient)
-        moons.train(network, steps=1)
-    np.testing.assert_array_equal(np.round(change[2], 3), [0.027, -0.007])  # at step 17
-    assert np.all(change[:, 0] > -change[:, 1])
 
 
 def test_without_its_upstream_a_bias_gets_the_sum_of_the_slopes():
@@ -400,7 +375,7 @@ def test_with_only_the_sign_of_its_upstream_a_network_learns_but_less():
     ("rate", "percent", "near"), [(0.01, 50, 2e-3), (0.1, 60, 1e-4), (0.3, 50, 1e-6)]
 )
 def test_at_a_small_rate_all_answers_settle_near_0(rate, percent, near):
-    """What the page of lesson 02 says of a hundredth of the rate: nearly one answer for all."""
+    """What lesson 00 says of smaller rates, and the page of lesson 02 of a hundredth of it."""
     run = moons.train(moons.Network(forgetful), rate=rate)
     inside = tf.tanh(moons.data()[0] @ run.network.w1 + run.network.b1)
     assert np.max(inside) < -0.99, "each tanh is on its flat part"
@@ -575,8 +550,8 @@ def test_a_loss_of_nan_sends_back_a_number_and_the_exponential_makes_the_nan():
     assert all(np.isnan(weights).all() for weights in network.variables)
 
 
-def test_a_network_notices_neither_a_lost_tiny_value_nor_one_wrong_slope():
-    """When each network of lesson 06 dies, and what it says of its last tries and of a graph."""
+def test_each_unstable_softplus_breaks_a_training_at_its_step_and_no_stable_one_does():
+    """What lesson 06 says of its networks, and that a graph may round a value otherwise."""
 
     @tf.custom_gradient
     def documented(x):
@@ -671,7 +646,7 @@ def test_six_functions_are_what_the_summary_of_lesson_06_says():
 
 
 def test_a_wrong_slope_at_0_matters_in_the_loss_and_hardly_in_a_hidden_layer():
-    """What lesson 06 says of its stable value without a rule, where every logit is 0."""
+    """Why lesson 06 gives its stable value a rule: at the start every logit may be 0."""
 
     def stable_value(x):
         return tf.maximum(x, 0.0) + tf.math.log1p(tf.exp(-tf.abs(x)))
@@ -757,40 +732,6 @@ def straight(h):
     return tf.sign(h), lambda upstream: upstream
 
 
-def test_straight_through_first_brings_the_idle_lines_in_and_then_its_loss_climbs():
-    """What lesson 07 says of the lines, and of the loss, whose curve shows it climb."""
-    network = moons.Network(straight)
-    h, off, _ = across(network)
-    idle = np.abs(np.sign(h).sum(axis=0)) == 200
-    assert np.flatnonzero(idle).tolist() == [3, 5]
-    assert off[idle].min() > 1.5
-    start = np.vstack([network.w1, network.b1])
-    losses = moons.train(network, steps=68).losses
-    assert across(network)[1][idle].max() < 0.5
-    losses = [*losses, *moons.train(network, steps=232).losses]
-    assert np.argmin(losses) == 68
-    assert losses[68] == pytest.approx(0.25, abs=0.005)
-    assert losses[-1] == pytest.approx(0.37, abs=0.005)
-    frozen = moons.train(moons.Network(tf.sign)).network
-    points, labels = moons.data()
-    for rule, price in (network, 2.1), (frozen, 1.4):  # what a miss costs
-        each = tf.nn.sigmoid_cross_entropy_with_logits(labels, rule(points))
-        missed = (rule(points) > 0.0) != (labels > 0.5)
-        assert float(tf.reduce_mean(each[missed])) == pytest.approx(price, abs=0.05)
-    seen = np.abs(np.sign(corners() @ frozen.w1 + frozen.b1).sum(axis=0)) < 4
-    assert seen.sum() == 7  # lines in the picture of the frozen switches
-    turned = np.exp(2j * np.angle(np.array([1, 1j]) @ network.w1.numpy()))  # lines, not arrows
-    assert abs(turned.mean()) > 0.95
-    end = np.vstack([network.w1, network.b1])  # an arrow for each unit
-    assert (np.linalg.norm(end - start, axis=0) > np.linalg.norm(start, axis=0)).sum() == 6
-    ways = end / np.linalg.norm(end, axis=0)
-    assert abs(ways.T @ ways[:, 0]).min() > 0.9
-    moved = end - start  # one switch hardly does
-    ways = moved / np.linalg.norm(moved, axis=0)
-    assert (abs(ways.T @ ways[:, 0]) > 0.95).sum() == 7
-    assert np.linalg.norm(moved, axis=0).min() < 0.1
-
-
 def near(width):
     @tf.custom_gradient
     def switch(h):
@@ -840,48 +781,6 @@ def test_after_straight_through_the_border_is_one_of_the_lines():
     assert np.flatnonzero(same == 1.0).tolist() == [4]
 
 
-def test_with_adam_a_factor_of_two_in_the_rule_of_a_sign_does_not_matter():
-    """Adam, as the page of lesson 07 uses it, divides by the usual size of the gradients."""
-
-    def ends(factor):
-        @tf.custom_gradient
-        def sign(x):
-            s = tf.sigmoid(x)
-            return tf.sign(x), lambda upstream: upstream * factor * s * (1.0 - s)
-
-        x, adam = tf.Variable([-2.0, -1.0, -0.5]), tf.keras.optimizers.Adam(0.1)
-        adam.build([x])
-
-        @tf.function
-        def step():
-            with tf.GradientTape() as tape:
-                loss = 0.5 * (sign(x) - 1.0) ** 2
-            adam.apply_gradients([(tape.gradient(loss, x), x)])
-
-        for _ in range(100):
-            step()
-        return x.numpy()
-
-    np.testing.assert_allclose(ends(2.0), ends(1.0), atol=1e-4, rtol=1e-4)
-
-
-def test_what_straight_through_adds_outweighs_the_start_of_six_switches_in_eight():
-    """Why, in lesson 07, the lines of the switches end up very similar."""
-    start, end = (
-        np.vstack([network.w1, network.b1])
-        for network in (
-            moons.Network(straight),
-            moons.train(moons.Network(straight)).network,
-        )
-    )
-    added = np.linalg.norm(end - start, axis=0)
-    more = added > np.linalg.norm(start, axis=0)
-    assert sum(more) == 6
-    assert np.flatnonzero(~more).tolist() == [2, 6], "switches 3 and 7"
-    began, ended = (np.degrees(np.arctan(-each[0] / each[1])) for each in (start, end))
-    assert np.ptp([*ended, *began[~more]]) < 35.0 < np.ptp(began), "whose tilt is nearly that"
-
-
 def test_straight_through_sends_every_switch_the_same_three_sums_at_every_step():
     """What the formula of lesson 07 says, of the later steps too: the sums of g · x, g · y, g."""
     points, labels = moons.data()
@@ -896,22 +795,11 @@ def test_straight_through_sends_every_switch_the_same_three_sums_at_every_step()
 
 
 def test_near_is_right_even_when_it_is_not_called_a_surrogate_beyond_its_width():
-    """What lesson 07 says of its second task."""
+    """What lesson 07 says of its third task."""
     assert "wrong" in cgviz.check(near(0.25), 0.1).headline
     beyond = cgviz.check(near(0.25), 0.5)
     beyond.assert_ok()
     assert not beyond.findings
-
-
-def test_near_fails_where_short_weights_make_the_strips_wide():
-    """Why *near* falls behind from one of the starts of lesson 07."""
-    run = moons.train(moons.Network(near(0.5), seed=3))
-    assert run.percent == 87
-    h, _, length = across(run.network)
-    wide = (np.abs(h) <= 0.5).mean(axis=0) > 2.0 / 3.0
-    assert wide.sum() == 4
-    assert length[wide].max() < 0.5
-    assert length[~wide].min() > 2.0
 
 
 def test_a_width_of_1_fails_from_some_of_sixteen_starts():
@@ -1269,11 +1157,7 @@ def test_a_loss_that_forgets_that_the_cut_moves_rises_until_a_degree_is_rounded_
     assert np.all(np.diff(cuts) > np.diff(theirs, axis=0).mean(axis=1))
 
 
-def test_twice_the_width_in_lesson_11_is_a_smaller_start_and_a_smaller_rate():
-    wide = weights_by_the_rule(120, width=0.8)
-    np.testing.assert_allclose(wide, 2.0 * weights_by_the_rule(120, start=0.5, rate=0.3 / 4.0))
-    for steps, third in ((100, DUST), (107, DUST), (108, AUNT), (120, AUNT)):
-        assert set(np.argsort(wide[steps - 1] @ [FUNNY, HOURS])[-3:]) == {third, FROST, HOTEL}
+def test_more_steps_take_both_weights_of_lesson_11_further_from_0():
     np.testing.assert_allclose(weights_by_the_rule(30)[-1], [1.98, -0.93], atol=0.005)
     assert (weights_by_the_rule(100)[-1] * [1.0, -1.0] > [3.0, 1.25]).all()  # both grow
 
@@ -1310,10 +1194,7 @@ def distances(network, points, low=-2.5, high=2.5, count=1001):
 
 
 def test_a_penalty_on_the_steepness_makes_a_ruler_of_the_logit():
-    """What lesson 05 says: no circle misses with the penalty, 104 without, and why it takes 6.
-
-    At lesson 00's rate the ruler is coarser.
-    """
+    """What lesson 05 says: no circle misses with the penalty, 104 without, and why 6."""
     points = moons.data()[0]
 
     def with_penalty(target):
@@ -1333,8 +1214,6 @@ def test_a_penalty_on_the_steepness_makes_a_ruler_of_the_logit():
         for loss in (moons.cross_entropy, with_penalty(6.0), with_penalty(1.0))
     )
     assert (off(flat, 1.0) > 0.1).sum() == 191
-    coarse = moons.train(moons.Network(tf.tanh), with_penalty(6.0))
-    assert (off(coarse) > 0.1).sum() > 0
     assert np.mean(steepness(flat.network, points)) > 1.3  # the cross-entropy wants it steep
     assert np.mean(steepness(plain.network, points)) == pytest.approx(5.3, abs=0.05)  # near 6
     ends = [f(steepness(run.network, points)) for run in (plain, ruler) for f in (np.min, np.max)]
@@ -1408,9 +1287,9 @@ def test_a_gradient_taken_outside_the_outer_block_is_tracked_by_nobody():
 
 
 def test_a_rule_that_asks_a_function_with_a_rule_can_be_differentiated_again_and_again():
-    """What lesson 05 says of its repaired tanh; so can a sine and a cosine that ask each other.
+    """What lesson 05 says of its repaired tanh, and its exercise of a sine and a cosine.
 
-    And so can a rule of the tanh that computes its slope with TensorFlow's cosh.
+    So can a rule of the tanh that computes its slope with TensorFlow's cosh.
     """
 
     @tf.custom_gradient
@@ -1732,7 +1611,7 @@ def test_a_fixed_gain_of_3_trains_as_well_as_one_that_grows():
 
 
 def test_what_contains_only_the_labels_stays_the_same_when_the_run_dies():
-    """What the page after lesson 09 says of `Mean` and `log_rest`; what makes the weights NaN."""
+    """What the page after lesson 09 says of `Mean` and `log_rest`, the lesson of the weights."""
 
     def by_hand(network, points, labels):
         p = tf.sigmoid(network(points))

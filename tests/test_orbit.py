@@ -1,4 +1,4 @@
-"""Lesson 10's positions, fit and pictures, and what its tasks say of the loop without the rule."""
+"""The positions, fit and pictures of lesson 10 and its page, and what they say of the loop."""
 
 import io
 from contextlib import redirect_stdout
@@ -44,7 +44,7 @@ def slopes(lesson, name):
 
 @pytest.fixture(scope="module")
 def again(lesson):
-    """The lesson's 300 fits to measurements made anew, and their losses."""
+    """The page's 300 fits to measurements made anew, and their losses."""
     return orbit.fit_again(misses_of(lesson, "solution"), lesson["unknowns"])
 
 

@@ -126,7 +126,7 @@ def test_a_finding_names_the_place_the_hint_and_the_lesson():
 
 @pytest.mark.parametrize("y_gets", [lambda z, w: (z, z), lambda z, w: (w, z)])
 def test_a_rule_that_takes_one_output_s_upstream_for_another_s_is_seen_where_a_sum_hides_it(y_gets):
-    """Lesson 03: z + w sends 1 to both outputs."""
+    """z + w sends 1 to both outputs."""
 
     @tf.custom_gradient
     def z_and_w(x, y):
