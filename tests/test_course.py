@@ -153,8 +153,8 @@ def test_a_lesson_asks_before_it_tells_and_checks_afterwards(lesson):
     assert "**Check.**" in text
 
 
-def test_the_answer_to_a_prediction_is_folded_away(lesson):
-    asking = [text for text in prose(read(lesson)) if "**Predict.**" in text]
+def test_the_answer_to_a_prediction_is_folded_away(notebook):
+    asking = [text for text in prose(read(notebook)) if "**Predict.**" in text]
     assert all("<details>" in text for text in asking)
 
 
