@@ -151,7 +151,7 @@ def test_only_with_the_whole_rule_does_the_fit_end_at_the_same_orbit_from_anothe
 
 
 def test_without_the_rules_part_for_e_the_fit_ends_at_another_orbit_and_a_third_less_mass(lesson):
-    """What lesson 10 says of *A line left at 0*."""
+    """What lesson 10 says of *A forgotten part*."""
     right, wrong = lesson["unknowns"], lesson["wrong"]
 
     def loss(unknowns):
