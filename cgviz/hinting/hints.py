@@ -120,9 +120,15 @@ WRONG_SHAPE = (
 
 BOOK: tuple[Hint, ...] = (
     Hint("TypeError ValueError", VARIABLES, rule="variables").says(
-        "grad_fn must accept keyword argument 'variables'|Must return gradient for each variable",
+        "grad_fn must accept keyword argument 'variables'",
         _READS,
         _PAIR,
+    ),
+    Hint("ValueError", VARIABLES, rule="variables").says(
+        "Must return gradient for each variable",
+        "the list that the rule returns must have one gradient for each of `variables`.",
+        "Fill it in their order: `return dx, [gradient_of[v.ref()] for v in variables]`, with a "
+        "dict of the gradients by `v.ref()`.",
     ),
     Hint("TypeError ValueError", VARIABLES, BY_RULE_CALL, rule="variables").says(
         _UNPACKED + r"|Scalar tensor has no `len\(\)`", _READS, _PAIR

@@ -35,18 +35,19 @@ MISTAKES = {
     "path": "You forgot to add the other path: a value used twice gets a gradient from each use.",
     "times": "That is upstream · local already: the local derivative alone is asked for.",
     "multiplied": "You multiplied where paths add.",
-    "own": "You took this input itself: the local derivative of a product is the other factor.",
+    "own": "You used this input itself: the local derivative of a product is the other factor.",
     "sum": "You added where the chain rule multiplies.",
 }
 HINTS = {  # by what is asked for: of an answer that is none of these mistakes
     "downstream": "Not yet. Multiply the upstream by the op’s own derivative.",
-    "entries": "Not yet. Add upstream · local over all results that an entry is part of.",
+    "entries": "Not yet. Add upstream · local over all results that {} is part of.",
     "local": "Not yet. Differentiate the op alone.",
     "gradient": "Not yet. Add every gradient that arrives there.",
 }
 MOST_NUMBERS = 4  # entries of an array that a learner is asked to type
 ROUNDING = 0.04  # the share of `tolerance` that rounding in one op costs
-# Points: a field's width for a number of six letters, more for each further one; its height.
+# Points: a field's width for a number of six letters; more for each further one, and for one where a
+# learner may type two; its height.
 FIELD, MORE, HIGH = 54, 22, 24
 
 
@@ -165,7 +166,7 @@ def _of_downstream(shown: Selection, i: int, edge: Edge) -> Iterator[Document]:
     text = f"What does {named(shown, i)} return to {_input(shown, edge, step)}?"
     found = _asked(text, answer, mistakes, _size(step.upstream) * _local_size(step))
     if product.matrix is not None and (np.count_nonzero(product.matrix, axis=0) > 1).any():
-        found["hint"] = HINTS["entries"]
+        found["hint"] = HINTS["entries"].format("an entry" if edge.value.shape else "it")
     yield found
 
 
@@ -210,7 +211,7 @@ def _asked(text: str, answer: Array, mistakes: list[tuple[str, Any]], size: floa
     return {
         "text": text,
         "answer": _numbers(answer),
-        "size": (FIELD + MORE * (answer.size - 1), HIGH),
+        "size": (FIELD + MORE * max(1, answer.size - 1), HIGH),
         "shown": style.array(answer),
         "mistakes": [(MISTAKES[kind], _numbers(a)) for kind, a in alike],
         "noise": ROUNDING * tolerance(answer.dtype) * size,

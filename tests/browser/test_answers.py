@@ -77,7 +77,7 @@ def holds(box, x, y):
 def test_a_quiz_says_how_many_questions_wait_until_it_plays_or_asks(page, tmp_path):
     quiz(page, tmp_path, "fan_out", "downstream")
     count, caption = page.evaluate(f"{VIEW}.questions.all.length"), page.locator(".cgviz-status")
-    assert caption.inner_text().endswith(f"Press play: {count} to answer.")
+    assert caption.inner_text().endswith(f"Press play: {count} questions.")
     assert "?" in page.locator(".cgviz-svg").text_content(), "the gradient of x is asked for"
     page.evaluate(f"{VIEW}.set({{playing: 1}})")
     assert "Press play" not in caption.inner_text()
@@ -88,7 +88,7 @@ def test_a_quiz_says_how_many_questions_wait_until_it_plays_or_asks(page, tmp_pa
         page.get_by_role("button", name="Reveal").first.click()
     left = page.evaluate(f"{VIEW}.questions.open.length")
     assert 0 < left < count
-    assert caption.inner_text().endswith(f"Press play: {left} to answer.")
+    assert caption.inner_text().endswith(f"Press play: {left} question{'s' * (left > 1)}.")
 
 
 def test_a_view_without_questions_asks_for_nothing(page, tmp_path):
@@ -252,7 +252,7 @@ def test_who_gives_too_few_numbers_is_told_how_many_there_are(page, tmp_path):
     field.fill("1, 0")
     field.press("Enter")
     assert "2×2 Jacobian, row by row" in status.inner_text()
-    assert "Not that many numbers: the answer has 4." in status.inner_text()
+    assert "The answer has 4 numbers." in status.inner_text()
     field.fill("1 0 0 0")
     field.press("Enter")
     has_count(field, 0)

@@ -252,5 +252,6 @@ def test_what_cannot_be_asked_is_named():
 )
 def test_the_hint_speaks_of_all_results_where_an_entry_is_part_of_several(f, x, shared):
     (question,) = cgviz.predict(cgviz.trace(f, x)).questions
-    assert ("all results that an entry is part of" in question["hint"]) is shared
+    what = "it" if np.ndim(x) == 0 else "an entry"  # a single number has no entries
+    assert (f"all results that {what} is part of" in question["hint"]) is shared
     assert ("Multiply the upstream by the op’s own derivative" in question["hint"]) is not shared

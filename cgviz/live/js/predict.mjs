@@ -2,6 +2,7 @@
 import { h, s, say, section, set, toggle, use } from "./dom.mjs";
 import { ALIGNED } from "./picture.mjs";
 
+export const counted = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 /** The questions of a quiz; a view without a quiz has none, and tells all. A question is `done` when answered. */
 export class Questions {
   constructor(quiz) {
@@ -31,11 +32,10 @@ export class Questions {
 // when it is answered, with whether the answer was only revealed; `told` when the question or a verdict is to be told.
 export function ask(q, display, done, told) {
   const decide = () => {
-    const found = judge(input.value, q);
-    const right = found === "right";
+    const found = judge(input.value, q), right = found === "right";
     toggle(verdict, "right", right);
     set(input, { "aria-invalid": !right });
-    q.verdict = `${right ? "\u2713" : "\u2717"} ${(VERDICTS[found] ?? found).replace("#", q.answer.length)}`;
+    q.verdict = `${right ? "✓" : "✗"} ${(VERDICTS[found] ?? found).replace("#", counted(q.answer.length, "number"))}`;
     say(verdict, q.verdict);
     told();
     if (right) done(false);
@@ -62,7 +62,7 @@ export function ask(q, display, done, told) {
 
 /** A question that was answered, or whose answer was revealed. */
 export function answered({ text, shown, revealed }) {
-  return section(text, revealed ? h("p.none", {}, `revealed: ${shown}`) : h("p.right", {}, `\u2713 ${shown}`));
+  return section(text, revealed ? h("p.none", {}, `revealed: ${shown}`) : h("p.right", {}, `✓ ${shown}`));
 }
 
 /** Whether a key can belong to a number: keys of the view mean nothing in a field. What is pasted is judged. */
@@ -105,5 +105,5 @@ export function judge(text, question) {
 export const VERDICTS = {
   right: "Right.",
   unreadable: "Type a number, such as 6 or \u22120.25.",
-  count: "Not that many numbers: the answer has #.",
+  count: "The answer has #.",
 };

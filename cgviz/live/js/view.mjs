@@ -9,7 +9,7 @@ import { makeMinimap } from "./minimap.mjs";
 import { PageCache } from "./pages.mjs";
 import { makeCode, makePanel, makeTable, together } from "./panel.mjs";
 import { makePicture, paintPicture } from "./picture.mjs";
-import { Questions, ask } from "./predict.mjs";
+import { Questions, ask, counted } from "./predict.mjs";
 import { makeRepeats, makeSearch } from "./search.mjs";
 import { makePlayer, moments, next, sentence } from "./time.mjs";
 
@@ -121,9 +121,9 @@ export class View {
     const asked = questions.openAt(state.step);
     fill(answers, ...asked.map((q) => this.form(q).field));
     const training = state.presenting && history ? `Training ${history.where()}. ` : "";
-    const [n, waits] = [questions.open.length, !state.playing && !state.presenting];
-    const ahead = n && waits && state.step < questions.allowed(Infinity) ? ` Press play: ${n} to answer.` : "";
-    say(this.status, training + sentence(this.pages[0], state.step, asked[0]) + ahead);
+    const [n, idle] = [questions.open.length, !state.playing && !state.presenting];
+    const more = n && idle && state.step < questions.allowed(Infinity) ? ` Press play: ${counted(n, "question")}.` : "";
+    say(this.status, training + sentence(this.pages[0], state.step, asked[0]) + more);
     if (follow) this.follow(); // below the sentence, which may have several lines, nothing is in sight
     this.overlay();
   }
@@ -219,7 +219,7 @@ export class View {
     this.fly();
     const next = this.bar.forward.checkVisibility() ? this.bar.forward : this.pictures[0].svg; // not in Present
     focus(this.field ?? next);
-    if (!this.questions.open.length) say(this.status, `${this.questions.earned}. Now step back through it.`);
+    if (!this.questions.open.length) say(this.status, `${this.questions.earned}.`);
   }
   listeners(picture) {
     const found = ({ target }) => target.closest(".cgviz-node, .cgviz-link, g.cgviz-frame")?.cgvizItem;
