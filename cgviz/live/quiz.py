@@ -46,8 +46,8 @@ HINTS = {  # by what is asked for: of an answer that is none of these mistakes
 }
 MOST_NUMBERS = 4  # entries of an array that a learner is asked to type
 ROUNDING = 0.04  # the share of `tolerance` that rounding in one op costs
-# Points: a field's width for a number of six letters; more for each further one, and for one where a
-# learner may type two; its height.
+# Points: a field's width for a number of six letters; more for each further one, also for a second
+# that a learner may wrongly type; its height.
 FIELD, MORE, HIGH = 54, 22, 24
 
 
