@@ -688,15 +688,12 @@ def scale(
     for face, group, label in (("white", ~best, None), ("0.1", best, f"her best {best.sum()}")):
         ax.plot(scores[group], each[group], "o", color="0.1", markerfacecolor=face, label=label)
     for n, (title, score, degree) in enumerate(zip(titles, scores, each, strict=True)):
-        # Beside the curve: below the cut on its right, since on its left a name would lie above
-        # the next dot, where scores are close together; above the cut on its left.
-        if degree < 0.1:
-            place, ha = (0, 9), "left" if n else "right"
-        else:
-            place, ha = ((8, -6), "left") if degree < 0.5 else ((-8, 1), "right")
+        # Above the curve, its end close to its own dot; on the flat part two would run together.
+        place, ha = ((0, 9), "left") if n and degree < 0.1 else ((-3, 4), "right")
         name = ax.annotate(str(title), (score, degree), place, textcoords="offset points", ha=ha)
-        name.set(size=9, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.0})
+        name.set(size=9)
     ax.set(xlabel="score", ylabel="degree", title=f"the degrees add up to {each.sum():.2f}")
+    ax.set_yticks([0.0, 0.5, 1.0], ["0", "½", "1"])
     ax.legend(frameon=False, loc="lower right")
     said = ", ".join(f"{title} {n:.2f}" for title, n in zip(titles, each, strict=True))
     figure.alt = f"A curve from 0 up to 1, ½ at the cut, {at}. Degrees: {said}."
@@ -739,61 +736,55 @@ def tastes(
     titles: Sequence[str],
     films: Any,
     runs: Mapping[str, tuple[Sequence[float], Any]],
-    count: int = 3,
+    hers: Sequence[str],
 ) -> SpokenFigure:
     """The losses of trainings, and the best films of each, those with the highest scores.
 
-    A film is a dot, placed by how funny it is and how many hours it lasts; the last ones, which
-    were borrowed, are filled. Rings mark the best of the first training, squares those of the
-    second. A training's line runs midway in score between the last of its best films and the next;
-    its best lie above, since the weight for funny must be above 0.
+    A film is a dot, placed by how funny it is and how many hours it lasts; those that were borrowed
+    are filled. Rings mark the best of the last training, squares those of the one before. A dot on
+    a curve marks the lowest loss.
 
     Args:
         titles: The name of each film.
         films: How funny each is, and its hours, shape [n, 2].
-        runs: Name -> the losses and the two weights; at most two names.
-        count: How many films were borrowed, and how many are the best: fewer than all.
+        runs: Name -> the losses and the two weights; one or two names.
+        hers: The titles of the films that were borrowed; as many are the best.
 
     Returns:
         The figure; its `alt` gives the losses, the weights and the titles of the best films.
 
     Example:
-        >>> tastes(["Ada", "Bob"], np.eye(2), {"one": ([2.0, 0.5, 1.0], [1.0, -3.0])}, 1)
+        >>> runs = {"one": ([2.0, 0.5, 1.0], [1.0, -3.0])}
+        >>> tastes(["Ada", "Bob"], np.eye(2), runs, ["Bob"])
         one: loss 2, lowest 0.5 at step 1, at the end 1; 1.00 · funny − 3.00 · hours, the best: Ada.
     """
-    films = np.asarray(films)
+    films, borrowed = np.asarray(films), np.isin(titles, hers)
     figure, (falling, plane), tones = returned_axes(9.5, 3.4, 2)
     lines = []
     # Blue and vermillion are for the flow.
-    looks = (("-", tones.custom, "o", 12), ("--", tones.variable, "s", 16))
-    for look, (name, (losses, weights)) in zip(looks, runs.items(), strict=False):
+    looks = (("--", tones.variable, "s", 16), ("-", tones.custom, "o", 12))
+    for look, (name, (losses, weights)) in zip(looks[-len(runs) :], runs.items(), strict=True):
         dashes, tone, mark, size = look
-        falling.plot(losses, dashes, color=tone, linewidth=2, label=name)
-        scores = films @ np.asarray(weights)
-        rank = np.argsort(scores)
-        taken = rank[-count:]
+        low = int(np.nanargmin(losses))
+        first, least, last = (style.number(losses[n], 2) for n in (0, low, -1))
+        said = f"lowest {least} at step {low}, at the end {last}"
+        falling.plot(losses, dashes, color=tone, linewidth=2, label=f"{name}: {said}")
+        falling.plot(low, losses[low], "o", color=tone)
+        taken = np.argsort(films @ np.asarray(weights))[-len(hers) :]
         funny, hours = weights
-        middle = scores[rank[-count - 1 : -count + 1 or None]].mean()
-        place = films[:, 1].mean(), (middle - hours * films[:, 1].mean()) / funny
-        border = plane.axline(place, slope=-hours / funny, linestyle=dashes, color=tone)
-        border.set(linewidth=1, zorder=2.1)  # above the dots
-        taste = f"{funny:.2f} · funny {'−' if hours < 0 else '+'} {abs(hours):.2f} · hours"
+        taste = f"{funny:.2f} · funny + {hours:.2f} · hours".replace("+ -", "− ").replace("-", "−")
         around = plane.plot(*films[taken, ::-1].T, mark, color=tone, label=f"{name}: {taste}")[0]
         around.set(markersize=size, markerfacecolor="none", markeredgewidth=1.5)
-        low = int(np.nanargmin(losses))
-        falling.plot(low, losses[low], "o", color=tone)
-        first, least, last = (style.number(losses[n], 2) for n in (0, low, -1))
         best = " ".join(titles[n] for n in taken)
-        said = f"{name}: loss {first}, lowest {least} at step {low}, at the end {last}"
-        lines.append(f"{said}; {taste}, the best: {best}.")
-    plane.plot(*films[:-count, ::-1].T, "o", color="0.1", markerfacecolor="white")
-    plane.plot(*films[-count:, ::-1].T, "o", color="0.1", label="borrowed")
+        lines.append(f"{name}: loss {first}, {said}; {taste}, the best: {best}.")
+    plane.plot(*films[~borrowed, ::-1].T, "o", color="0.1", markerfacecolor="white")
+    plane.plot(*films[borrowed, ::-1].T, "o", color="0.1", label="borrowed")
     for title, (funny, hours) in zip(titles, films, strict=True):
         plane.annotate(str(title), (hours, funny), (12, -4), textcoords="offset points", size=9)
-    falling.set(title="loss", xlabel="step", ylim=(0, None))
-    falling.lines[-1].set_label("lowest")  # one entry for the dots of both
-    falling.legend(frameon=False).legend_handles[-1].set_color("0.1")
-    plane.set(title=f"above each line: the best {count} of its run", xlabel="hours", ylabel="funny")
+    top = 1.25 * falling.dataLim.y1  # space for the legend
+    falling.set(title="loss", xlabel="step", ylim=(0, top))
+    falling.legend(frameon=False, loc="upper right")
+    plane.set(title=f"the best {len(hers)} of each run", xlabel="hours", ylabel="funny")
     plane.margins(x=0.2)  # space for the titles
     plane.set_ylim(films[:, 0].min() - 0.1, films[:, 0].max() + 0.65)  # and for the legend
     plane.legend(frameon=False, loc="upper left", markerscale=0.7)
