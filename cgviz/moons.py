@@ -6,7 +6,7 @@
     gradients the gradient of the loss with respect to each variable of a network
     train     gradient descent in plain TensorFlow -> Run
     Run       a trained network and its losses
-    compare   two runs side by side: decision boundaries and loss curves
+    compare   runs side by side: decision boundaries and loss curves
     distances how far away a network says the border is, as circles
     outside   a NumPy function, from which TensorFlow gets numbers and no gradient
     over_time a number for each hidden unit, at each step
@@ -251,54 +251,51 @@ def train(
 
 
 def compare(
-    right: Run,
-    wrong: Run,
-    names: tuple[str, str] = ("right rule", "wrong rule"),
-    *,
+    *runs: Run,
+    names: Sequence[str] = ("right rule", "wrong rule"),
     units: bool = False,
 ) -> SpokenFigure:
-    """Two runs side by side: the decision boundary of each network, and its loss at each step.
+    """Runs side by side: the decision boundary of each network, and its loss at each step.
 
     Circles are the upper moon, triangles the lower one; a cross marks a point on the wrong side.
     The hatched side is the one that the network assigns to the triangles; a network that answers
     NaN has no sides. On a loss curve a cross marks the last finite loss before NaN.
 
     Args:
-        right: The run on the left, a broad solid loss curve.
-        wrong: The run in the middle, a dashed loss curve.
-        names: What the two are called.
+        *runs: Two, the first with a broad solid loss curve, the second with a dashed one. Or three
+            that show a training after more and more steps: only the curve of the last is drawn.
+        names: What they are called.
         units: Draw a dotted line where the input of each hidden unit of a `Network` is 0.
 
     Returns:
         The figure; its `alt` says in words what it shows.
     """
-    figure, axes, look = returned_axes(9.5, 3.2, 3)
-    lines = []
-    for ax, run, name, dashes in zip(axes, (right, wrong), names, ("-", "--"), strict=False):
+    figure, axes, look = returned_axes(9.5, 3.2, len(runs) + 1)
+    lines, size = [], 9 if len(runs) < 3 else 8
+    for ax, run, name, dashes in zip(axes, runs, names, ("-", "--", "-"), strict=False):
         broken = np.isnan(run.network(data()[0])).any()
-        missed = _map(ax, run, look, broken)
+        missed = _map(ax, run, look, broken, units)
         key = ["hatched: answer ▲"] * (not broken) + ["✕: wrong side"] * bool(missed)
-        ax.set_xlabel("     ".join(key) + "\ndotted: h = 0" * units, fontsize=9)
-        if units:
-            _units(ax, run.network, look)
+        ax.set_xlabel("     ".join(key) + "\ndotted: a unit's h = 0" * units, fontsize=size)
         said = "NaN, no answer" if broken else f"{run.percent}% right"
         ax.set_title(f"{name}: {said}", color=look.text)
         # Dark dashes on a broad grey line: where the curves coincide, both are seen. Blue and
         # vermillion are for the flow.
         tone, width = (to_rgba(look.muted, 0.65), 4) if dashes == "-" else (look.text, 1.8)
-        axes[2].plot(run.losses, dashes, color=tone, linewidth=width, label=name)
+        if len(runs) < 3 or run is runs[-1]:
+            axes[-1].plot(run.losses, dashes, color=tone, linewidth=width, label=name)
         finite = np.flatnonzero(np.isfinite(run.losses))
         if broken and finite.size:
             end = finite[-1], run.losses[finite[-1]]
-            axes[2].plot(*end, "x", color=look.text, markersize=10, markeredgewidth=2)
-            axes[2].annotate("then NaN", end, (8, 12), textcoords="offset points", color=look.text)
-        first, last = (style.number(run.losses[i], 2) for i in (0, -1))
+            axes[-1].plot(*end, "x", color=look.text, markersize=10, markeredgewidth=2)
+            axes[-1].annotate("then NaN", end, (8, 12), textcoords="offset points", color=look.text)
+        ends = " -> ".join(style.number(run.losses[i], 2) for i in (0, -1) if run.losses)
         said = said.replace("% right", "% of the points right")
-        lines.append(f"{name}: {said}, loss {first} -> {last}.")
+        lines.append(f"{name}: {said}{', loss ' * bool(ends)}{ends}.")
     if units:
         lines.append("Dotted: where the input of each hidden unit is 0.")
-    axes[2].set(title="loss", xlabel="step", ylim=(0, None))
-    axes[2].legend(frameon=False)
+    axes[-1].set(title="loss", xlabel="step", ylim=(0, None))
+    axes[-1].legend(frameon=False)
     figure.alt = "Two moons: decision boundaries and loss curves.\n" + "\n".join(lines)
     return figure
 
@@ -810,7 +807,7 @@ def _units(ax: Any, network: Any, look: style.Palette) -> None:
         line.set_zorder(1.5)  # beneath the border: dots on it would look like a second line
 
 
-def _map(ax: Any, run: Run, look: style.Palette, broken: bool) -> int:
+def _map(ax: Any, run: Run, look: style.Palette, broken: bool, units: bool) -> int:
     """Draw a network's decision boundary; return how many points are on the wrong side."""
     points = np.asarray(data()[0])
     low, high = points.min(axis=0) - 0.3, points.max(axis=0) + 0.3
@@ -818,12 +815,15 @@ def _map(ax: Any, run: Run, look: style.Palette, broken: bool) -> int:
     grid = np.stack([x.ravel(), y.ravel()], axis=1).astype("float32")
     logits = np.asarray(run.network(grid)).reshape(x.shape)
     if not broken:
-        hatched = ax.contourf(x, y, logits > 0, [0.5, 1.5], colors="none", hatches=["//"])
+        tint = [to_rgba(look.muted, 0.15)] if units else "none"  # a side may be too thin to hatch
+        hatched = ax.contourf(x, y, logits > 0, [0.5, 1.5], colors=tint, hatches=["//"])
         hatched.set(edgecolor=to_rgba(look.muted, 0.45), linewidth=0)
         ax.contour(x, y, logits, [0.0], colors=look.text, linewidths=2)
     missed = points[~_right(run.network) & (not broken)]  # NaN > 0 is False, but NaN is no answer
+    if units:
+        _units(ax, run.network, look)
     # Crosses lie behind their points, which stay legible; if few, they are large, to be noticed.
-    size, width = (9, 0.9) if len(missed) > FEW else (15, 1.4)
+    size, width = (9, 0.9) if units or len(missed) > FEW else (15, 1.4)
     crosses = ax.plot(*missed.T, "x", color=look.text, markersize=size, markeredgewidth=width)
     if width > 1:  # they must stand out on the border, too
         crosses[0].set_path_effects([withStroke(linewidth=4, foreground=look.paper)])
