@@ -345,7 +345,7 @@ def on_sky(
     if source is not None and curve is not None and not low:
         for n, side, ha in ((0, -4, "right"), (-1, 4, "left")):
             note(f"{YEARS[n]:.0f}", ends[n], (6, 4))
-            note(f"{YEARS[n]:.0f}", curve[n], (side, 0), ha=ha, color=look.forward)
+            note(f"{YEARS[n]:.0f}", curve[n], (side, 0), ha=ha, color=look.forward, bbox=box)
         places.append("the orbit begins in 1995 and ends in 2014")
     kinds = ("o-", look.forward, "blue orbit"), ("s--", look.muted, "dashed orbit")
     for each, (line, color, label) in zip(losses, kinds, strict=False):

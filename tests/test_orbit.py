@@ -4,6 +4,7 @@ import io
 from contextlib import redirect_stdout
 from pathlib import Path
 
+import ipywidgets
 import nbformat
 import numpy as np
 import pytest
@@ -166,6 +167,8 @@ def test_without_the_rules_part_for_e_the_fit_ends_at_another_orbit_and_a_third_
     apart = np.linalg.norm(lesson["sky"](years, right) - lesson["sky"](years, wrong), axis=1)
     near = np.abs(years[:, None] - lesson["dates"]).min(axis=1) < 0.01
     assert apart[near].max() < 2.6 < 7.0 < apart.max()  # thousandths of an arcsecond
+    gap = (years > 2001.6) & (years < 2003.3)
+    assert apart[~gap].max() < 2.7 < 8.7 < apart[gap].max()
 
 
 def test_the_longest_radius_is_neither_of_the_two_arrows(lesson):
@@ -214,10 +217,14 @@ def test_the_mass_is_the_same_on_each_date_where_the_tape_can_follow_or_ask(less
 
 
 def test_a_loop_that_stops_too_early_gives_a_wrong_slope(lesson):
-    for steps, left, slope in ((5, 0.0219, 3.98), (300, 0.0, 3.61)):
+    for steps, left, slope, taped in ((5, 0.0219, 3.98, 3.42), (300, 0.0, 3.61, 3.61)):
         E = lesson["by_steps"](0.1, 0.8, steps)
         assert float(abs(E - 0.8 * tf.sin(E) - 0.1)) == pytest.approx(left, abs=5e-5)
         assert float(lesson["solution_rule"](E, 0.8, 1.0)[0]) == pytest.approx(slope, abs=5e-3)
+        M = tf.Variable(0.1)
+        with tf.GradientTape() as tape:
+            E = lesson["by_steps"](M, 0.8, steps)
+        assert float(tape.gradient(E, M)) == pytest.approx(taped, abs=5e-3)
 
 
 def test_a_rule_that_asks_for_itself_runs_the_loop_once_each_time(lesson, monkeypatch):
@@ -283,6 +290,14 @@ def test_the_hands_of_the_sketch_solve_keplers_equation():
     assert [[0.0, 0.0], [0.8, 0.0]] in [line.get_xydata().tolist() for line in ax.lines]  # e
     assert angle["M"] == pytest.approx(angle["E"] - 0.8 * np.sin(angle["E"]))
     assert ax.get_aspect() == 1.0
+
+
+def test_sliders_turn_the_hands_as_the_line_in_the_lesson_says():
+    line = "interact(orbit.sketch, M=(0.0, 6.3), e=(0.0, 0.9))"
+    assert sum(line in cell.source for cell in nbformat.read(LESSON, as_version=4).cells) == 1
+    turned = ipywidgets.interactive(orbit.sketch, M=(0.0, 6.3), e=(0.0, 0.9))
+    turned.children[0].value, turned.children[1].value = 1.0, 0.8
+    assert turned.result.alt == orbit.sketch(1.0, 0.8).alt
 
 
 def test_an_arrow_points_where_the_acceleration_does_and_its_line_ends_on_the_long_axis():
