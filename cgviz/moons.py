@@ -2,6 +2,7 @@
 
     data      200 points of two interleaved half circles, with noise
     arrays    the same for a network written in NumPy, and the weights it starts from
+    scatter   a picture of the points and their labels
     Network   points -> logits: one hidden layer with an activation that the caller chooses
     gradients the gradient of the loss with respect to each variable of a network
     train     gradient descent in plain TensorFlow -> Run
@@ -104,6 +105,18 @@ def arrays(seed: int = 1) -> tuple[Any, Any, tuple[Any, Any]]:
     normal = np.random.default_rng(seed).normal
     start = normal(0.0, 1.0, (2, HIDDEN)), normal(0.0, 0.5, (HIDDEN, 1))
     return points, 2.0 * labels - 1.0, start
+
+
+def scatter(points: Any, labels: Any) -> SpokenFigure:
+    """The points of both moons, and which label belongs to which."""
+    figure, (ax,), look = returned_axes(4.4, 2.2)
+    names = [f"label {style.number(label, 1)}" for label in labels[:: COUNT // 2, 0]]
+    _moons(ax, points, look, names)
+    ax.set(xticks=[], yticks=[])
+    ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    arches = "Two moons: circles form an arch ({}), triangles below it one upside down ({})."
+    figure.alt = arches.format(*names)
+    return figure
 
 
 class Network:
@@ -807,6 +820,13 @@ def _units(ax: Any, network: Any, look: style.Palette) -> None:
         line.set_zorder(1.5)  # beneath the border: dots on it would look like a second line
 
 
+def _moons(ax: Any, points: Any, look: style.Palette, names: Sequence[Any] = ("", "")) -> None:
+    """Draw the upper moon as circles, the lower one as triangles."""
+    tones = look.variable, look.custom
+    for moon, shape, tone, name in zip(np.split(points, 2), "o^", tones, names, strict=True):
+        ax.plot(*moon.T, shape, color=tone, markersize=4, label=name)
+
+
 def _map(ax: Any, run: Run, look: style.Palette, broken: bool, units: bool) -> int:
     """Draw a network's decision boundary; return how many points are on the wrong side."""
     points = np.asarray(data()[0])
@@ -827,8 +847,6 @@ def _map(ax: Any, run: Run, look: style.Palette, broken: bool, units: bool) -> i
     crosses = ax.plot(*missed.T, "x", color=look.text, markersize=size, markeredgewidth=width)
     if width > 1:  # they must stand out on the border, too
         crosses[0].set_path_effects([withStroke(linewidth=4, foreground=look.paper)])
-    upper, lower = np.split(points, 2)
-    ax.plot(*upper.T, "o", color=look.variable, markersize=4)
-    ax.plot(*lower.T, "^", color=look.custom, markersize=4)
+    _moons(ax, points, look)
     ax.set(xticks=[], yticks=[], xlim=(low[0], high[0]), ylim=(low[1], high[1]))
     return len(missed)

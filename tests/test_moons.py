@@ -50,6 +50,26 @@ def test_for_numpy_they_are_the_same_moons_wanted_as_minus_one_and_one():
     assert (w1 != other).all()
 
 
+def test_the_picture_of_the_points_says_which_label_each_moon_has():
+    points, wanted, _ = moons.arrays()
+    figure = moons.scatter(points, wanted)
+    circles, triangles = figure.axes[0].lines
+    np.testing.assert_array_equal(circles.get_xydata(), points[wanted[:, 0] == -1.0])
+    np.testing.assert_array_equal(triangles.get_xydata(), points[wanted[:, 0] == 1.0])
+    said = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert said == ["label −1", "label 1"]
+    assert all(each in figure.alt for each in ("arch (label −1)", "upside down (label 1)"))
+
+
+def test_what_a_matrix_product_sends_back_has_the_shape_of_its_inputs_and_weights():
+    """What lesson 01 says of its first layer."""
+    points, _, (w1, _) = moons.arrays()
+    upstream = np.ones((points @ w1).shape)
+    assert (upstream.shape, w1.T.shape) == ((200, 8), (8, 2))
+    assert (upstream @ w1.T).shape == points.shape == (200, 2)
+    assert (points.T @ upstream).shape == w1.shape
+
+
 def wave_step(weights, points, wanted, rates, *, terms=(1.0, 1.0), inside=1.0):
     """The loss of lesson 01 with these weights, and the weights after one step.
 
@@ -100,7 +120,7 @@ def test_the_forgotten_sum_misleads_the_hidden_layer_alone():
     assert int(100 * waves(start, points, wanted, (0.2, 0.2), terms=(1, 0))[1]) == 97
 
 
-def test_it_is_the_wrong_sign_that_leads_the_first_layer_astray():
+def test_it_is_the_wrong_sign_that_pulls_the_first_layer_the_wrong_way():
     """Lesson 01 says so: with the sign turned round in the band, the same slopes train the net.
 
     At first the loss falls all the same, because of w2; w1 alone would raise it.
