@@ -13,6 +13,7 @@
     over_time a number for each hidden unit, at each step
     curves    a curve, and others to compare with it
     elsewhere a function's source, run in a new process
+    send      a picture, for `elsewhere` to return
     asks_for  the name under which a traced function looks for its rule
     register  a rule, registered under the name that a saved graph asks for
     log_here  TensorFlow's warnings, in the cell that causes them
@@ -33,9 +34,12 @@ import inspect
 import logging
 import operator
 import os
+import pathlib
+import pickle
 import re
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -479,7 +483,7 @@ def curves(what: str, x: Any, each: Mapping[str, Any], up: str = "value or slope
     return speak(ax, f"At {what} = {at(x, 3)}: {'; '.join(said)}.")
 
 
-def elsewhere(f: Callable[..., Any], *args: Any) -> None:
+def elsewhere(f: Callable[..., Any], *args: Any) -> SpokenFigure | None:
     """Run a function in a new Python process, which has its source, `tf` and `moons`.
 
     Its output and TensorFlow's warnings are printed here, each line after `elsewhere:`; if it
@@ -488,16 +492,30 @@ def elsewhere(f: Callable[..., Any], *args: Any) -> None:
     Args:
         f: A function that uses its arguments, `tf` and `moons`.
         *args: Numbers or strings.
+
+    Returns:
+        The picture that the function returns, if it returns one.
     """
-    program = f"{BEGIN}{textwrap.dedent(inspect.getsource(f))}\n{f.__name__}(*{args!r})"
-    command = [sys.executable, "-c", program]
-    plain = os.environ | {"NO_COLOR": "1"}  # in a notebook Python 3.13 colours its errors
-    ran = subprocess.run(command, capture_output=True, text=True, env=plain, check=False)
+    with tempfile.TemporaryDirectory() as folder:
+        sent = pathlib.Path(folder, "picture")
+        call = f"moons.send({f.__name__}(*{args!r}), {str(sent)!r})"
+        program = f"{BEGIN}{textwrap.dedent(inspect.getsource(f))}\n{call}"
+        command = [sys.executable, "-c", program]
+        plain = os.environ | {"NO_COLOR": "1"}  # in a notebook Python 3.13 colours its errors
+        ran = subprocess.run(command, capture_output=True, text=True, env=plain, check=False)
+        picture = pickle.loads(sent.read_bytes()) if sent.exists() else None
     lines = ran.stdout.splitlines()
     if ran.returncode:
         lines.append(ran.stderr.strip().splitlines()[-1].partition(" (")[0])
     for line in lines:
         print("elsewhere:", line)
+    return picture
+
+
+def send(found: Any, path: str) -> None:
+    """Leave what a function has returned in a file for `elsewhere`, if it is a picture."""
+    if isinstance(found, SpokenFigure):
+        pathlib.Path(path).write_bytes(pickle.dumps(found))
 
 
 def asks_for(f: Any) -> str:

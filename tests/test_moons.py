@@ -1431,6 +1431,25 @@ def test_two_swapped_gradients_do_no_harm_at_first_and_end_in_one_answer_for_all
     assert moons.train(fresh(7)).percent == 96  # its third task: from another start
 
 
+@pytest.mark.parametrize("graph", [True, False], ids=["compiled", "eager"])
+def test_a_gain_that_an_op_raises_ends_alike_compiled_and_eager(graph):
+    """What lesson 08 asks for: the line in its fold."""
+    gain = tf.Variable(0.0, trainable=False)
+
+    @tf.custom_gradient
+    def quarters(y):
+        return tf.round(4.0 * y) / 4.0, lambda upstream: upstream * gain
+
+    def raising_loss(network, points, labels):
+        gain.assign_add(0.01)
+        return moons.cross_entropy(network, points, labels)
+
+    run = moons.train(moons.Network(lambda h: quarters(tf.tanh(h))), raising_loss, graph=graph)
+    assert gain.numpy() == pytest.approx(3.0, abs=1e-4)
+    assert run.percent == 100
+    assert run.losses[-1] == pytest.approx(0.035, abs=0.0005)
+
+
 @pytest.fixture
 def gain():
     return tf.Variable(2.0, trainable=False, name="gain")
@@ -1614,6 +1633,20 @@ def test_what_is_printed_elsewhere_is_printed_here_and_an_error_without_colours(
     moons.elsewhere(raises)
     said = ["log: beware", "so far", "ValueError: mine"]
     assert capsys.readouterr().out.splitlines() == [f"elsewhere: {line}" for line in said]
+
+
+def draws(loss):
+    run = moons.Run(lambda points: points[:, :1], [loss])
+    print("drawn")
+    return moons.compare(run, run)
+
+
+@pytest.mark.usefixtures("forks")
+def test_a_picture_made_elsewhere_is_returned_here(capsys):
+    figure = moons.elsewhere(draws, 0.25)
+    assert capsys.readouterr().out == "elsewhere: drawn\n"
+    assert figure.alt == draws(0.25).alt
+    assert len(figure.axes) == 3
 
 
 def look(name):
