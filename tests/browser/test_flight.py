@@ -169,7 +169,7 @@ def test_a_chip_at_the_border_is_not_cut(page, tmp_path):
 def test_the_panel_and_the_sentence_tell_the_product_when_it_has_been_made(page, tmp_path):
     opened(page, tmp_path, PROGRAMS["chain"]())
     page.evaluate(f"{VIEW}.go(0.5)")
-    told = '".cgviz-panel section, .cgviz-status"'
+    told = '".cgviz-panel > :not(.cgviz-title), .cgviz-status"'
     shown = f"""() => [...document.querySelectorAll({told})].map((each) => {{
       const [come] = each.getAnimations();
       const {{ duration }} = come.effect.getTiming();

@@ -168,8 +168,8 @@ export class View {
     const times = this.pictures.map((picture) =>
       fly(picture, this.stepOn(picture.page), DURATION / state.speed, questions.hidden.nodes, () => this.overlay()));
     // What the panel and the sentence tell fades in during the flight, except for what a learner has answered.
-    const told = [...this.panel.element.querySelectorAll("section:not(:has(.cgviz-right))"), this.status];
-    this.pictures[0].flight.push(...told.map((each) => each.animate({ opacity: [0, 0, 1] }, times[0])));
+    const told = this.panel.element.querySelectorAll(":scope > :not(.cgviz-title, :has(.cgviz-right))");
+    this.pictures[0].flight.push(...[...told, this.status].map((x) => x.animate({ opacity: [0, 0, 1] }, times[0])));
     return Math.max(...times);
   }
 
