@@ -40,6 +40,7 @@ MISTAKES = {
 }
 HINTS = {  # by what is asked for: of an answer that is none of these mistakes
     "downstream": "Not yet. Multiply the upstream by the op’s own derivative.",
+    "rule": "Not yet. Put the upstream into its backward rule.",  # which may be no derivative
     "entries": "Not yet. Add upstream · local over all results that {} is part of.",
     "local": "Not yet. Differentiate the op alone.",
     "gradient": "Not yet. Add every gradient that arrives there.",
@@ -165,7 +166,9 @@ def _of_downstream(shown: Selection, i: int, edge: Edge) -> Iterator[Document]:
             mistakes.append(("sum", up + local))
     text = f"What does {named(shown, i)} return to {_input(shown, edge, step)}?"
     found = _asked(text, answer, mistakes, _size(step.upstream) * _local_size(step))
-    if product.matrix is not None and (np.count_nonzero(product.matrix, axis=0) > 1).any():
+    if step.op.kind == "custom":
+        found["hint"] = HINTS["rule"]
+    elif product.matrix is not None and (np.count_nonzero(product.matrix, axis=0) > 1).any():
         found["hint"] = HINTS["entries"].format("an entry" if edge.value.shape else "it")
     yield found
 
