@@ -37,6 +37,7 @@ MISTAKES = {
     "multiplied": "You multiplied where paths add.",
     "own": "You used this input itself: the local derivative of a product is the other factor.",
     "sum": "You added where the chain rule multiplies.",
+    "other": "That is what another input gets.",
 }
 HINTS = {  # by what is asked for: of an answer that is none of these mistakes
     "downstream": "Not yet. Multiply the upstream by the op’s own derivative.",
@@ -164,6 +165,7 @@ def _of_downstream(shown: Selection, i: int, edge: Edge) -> Iterator[Document]:
                 mistakes.append(("own", up * edge.value.numpy()))
         if up.shape == answer.shape == ():
             mistakes.append(("sum", up + local))
+    mistakes += [("other", d) for j, d in enumerate(step.downstream) if j != edge.position]
     text = f"What does {named(shown, i)} return to {_input(shown, edge, step)}?"
     found = _asked(text, answer, mistakes, _size(step.upstream) * _local_size(step))
     if step.op.kind == "custom":

@@ -264,3 +264,13 @@ def test_of_a_custom_op_the_hint_speaks_of_its_rule_which_may_be_no_derivative()
 
     (question,) = cgviz.predict(cgviz.trace(straight, [-2.0, 0.5])).questions
     assert question["hint"] == "Not yet. Put the upstream into its backward rule."
+
+
+def test_the_gradient_of_the_other_input_is_named_as_such():
+    @tf.custom_gradient
+    def product(x, y):
+        return x * y, lambda upstream: (upstream * y, upstream * x)
+
+    to_x, to_y = cgviz.predict(cgviz.trace(product, 2.0, 3.0, upstream=10.0)).questions
+    assert ["That is what another input gets.", [20.0]] in map(list, to_x["mistakes"])
+    assert ["That is what another input gets.", [30.0]] in map(list, to_y["mistakes"])
