@@ -11,26 +11,29 @@ import tensorflow as tf
 
 w = tf.Variable(3.0, name="w")
 
-LETTERS = {
-    "distance": "C",
-    "weighted": "L",
-    "sine": "F",
-    "reciprocal": "A",
-    "root": "B",
-    "fourth": "D",
-    "ratio": "K",
-    "share": "H",
-    "quarters": "M",
-    "entropy": "I",
-    "soft_maximum": "G",
-    "tower": "J",
-    "bell": "AE",
-}
+_FAULTS = """
+C | distance | too few | an error would count the gradients
+L | weighted | only dx | the function would use a variable
+F | sine | dtype | an error would name two dtypes
+A | reciprocal | upstream | what goes out would be the same for every upstream
+B | root | local | what goes out would be what came in
+D | fourth | new x | the slope would be right, but for another x
+K | ratio | swapped | two inputs would have each other's gradients
+H | share | no gradient | a gradient would be None, and no rule would be at fault
+M | quarters | ignored | the function would have a rule, but its gradient be None
+I | entropy | tf.where | the value would be finite, but a part of the gradient NaN
+G | soft_maximum | overflow | the value would not be finite
+J | tower | vanishing | every slope would be right, but their product tiny
+E | bell | no sum | a gradient would have more entries than its input
+"""
+_ROWS = {row[0]: row.split(" | ")[1:] for row in _FAULTS.strip().splitlines()}
+LETTERS = {name: letter for letter, (name, _, _) in _ROWS.items()} | {"bell": "AE"}
 """What is wrong with each, as the lesson's wanted list letters it; `bell` has two of them."""
+_found = set()
 
 
 def accuse(**letters):
-    """Judge accusations: print "no" for a wrong letter, and for a right one the suspect's code.
+    """Judge accusations: say what speaks against a wrong letter, and show the code for a right one.
 
     Args:
         **letters: By the name of a suspect: a letter of the wanted list, or two: "AB", "A, B".
@@ -39,26 +42,34 @@ def accuse(**letters):
         ValueError: There is no suspect of this name.
 
     Example:
-        >>> from cgviz import suspects
-        >>> suspects.accuse(share="B")
-        share: not B
-        >>> suspects.accuse(share="H")
-        share: H, right
+        >>> accuse(share="B")
+        share: not B. With B, what goes out would be what came in.
+        >>> accuse(share="H")
+        ✓ share: H, right
         1...  def share(scores):
         ...
     """
+    asked = ""
     for name, letter in letters.items():
         if name not in LETTERS:
             raise ValueError(f"`{name}` is not a suspect: accuse one of {', '.join(LETTERS)}.")
-        if (given := {*str(letter).upper().replace("AND", "")} - {*" ,+"}) != {*LETTERS[name]}:
-            no = "not all" if given < {*LETTERS[name]} else f"not {letter}"
-            print(f"{name}: {letter if {*str(letter)} == {'?'} else no}")
+        given, own = {*str(letter).upper().replace("AND", "")} - {*" ,+"}, {*LETTERS[name]}
+        if given != own:
+            against = "".join(f" With {x}, {_ROWS[x][2]}." for x in _ROWS if x in given - own)
+            no = f"{letter} is one of two" if given < own else f"not {letter}.{against}"
+            print(f"{name}: {letter if given == {'?'} else no}")
+            asked += LETTERS[name] * (given == {"?"} and len(own) == 1)
             continue
-        print(f"{name}: {letter}, right")
+        _found.update(own)
+        print(f"✓ {name}: {letter}, right\n")
         # The rule that quarters is to use is not its own. The numbers are those of the reports.
         for f in (to_grid, quarters) if name == "quarters" else (globals()[name],):
             for number, line in enumerate(*inspect.getsourcelines(f)):
                 print(f"{number:3}  {line}".rstrip())
+            print()
+    if asked:
+        free = [x for x in sorted(_ROWS) if x not in _found and (x > "J") == (asked[0] > "J")]
+        print("Still free:", ", ".join(f"{x} {_ROWS[x][1]}" for x in free))
 
 
 # --- it raises ---------------------------------------------------------------------------------
@@ -181,7 +192,7 @@ def soft_maximum(x):
 
 
 def tower(x):
-    """Twelve sigmoids, one upon the other."""
+    """Twelve sigmoids, one on top of another."""
     for _ in range(12):
         x = tf.sigmoid(x)
     return x

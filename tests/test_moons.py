@@ -472,6 +472,7 @@ def test_a_broken_training_has_no_answer_and_its_last_number_is_marked(runs):
     assert len(crosses.get_xdata()) == 0
     both = moons.compare(broken, broken)
     assert both.axes[0].get_xlabel() == "", "a key to what is not there"
+    assert both.axes[-1].get_xlim()[1] > 2.0, "the steps that have no number have their place"
     assert losses.lines[-1].get_xydata().tolist() == [[1.0, 0.5]]
 
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -56,6 +57,17 @@ def test_with_a_safe_input_the_gradient_of_the_entropy_is_finite():
     assert tf.math.is_finite(trace.gradients[0]).numpy().all()
 
 
+def test_the_nan_of_the_entropy_is_made_at_mul_in_both_directions_but_not_let_into_its_value():
+    """What lesson 09 says of `entropy`, whose value `tf.where` keeps right."""
+    trace = cgviz.trace(suspects.entropy, [0.0, 0.5])
+    bad = [op.type for op in trace.ops if np.isnan(op.outputs[0].numpy()).any()]
+    (finding,) = trace.diagnose().findings
+    assert bad == ["Mul"]
+    assert np.isfinite(trace.value)
+    assert "the first NaN of the backward pass is made at Mul" in finding.message
+    assert "`Log` = −∞ and upstream 0. tf.where did not take this branch" in finding.message
+
+
 def test_every_suspect_is_held_here():
     written = {
         name
@@ -74,13 +86,14 @@ def test_the_code_of_a_suspect_counts_as_a_learners(capsys):
 
 def test_a_number_is_a_wrong_letter(capsys):
     suspects.accuse(share=3)
-    assert capsys.readouterr().out == "share: not 3\n"
+    assert capsys.readouterr().out == "share: not 3.\n"
 
 
 def test_a_wrong_letter_or_none_does_not_show_the_code(capsys):
     suspects.accuse(root="A", tower="?", ratio="K")
     said = capsys.readouterr().out
-    assert said.startswith("root: not A\ntower: ?\nratio: K, right\n")
+    assert said.startswith("root: not A. With A, ")
+    assert "\ntower: ?\n✓ ratio: K, right\n\n" in said
     assert "return -upstream * x / y**2" in said
     assert "tf.sqrt" not in said
 
@@ -88,7 +101,32 @@ def test_a_wrong_letter_or_none_does_not_show_the_code(capsys):
 @pytest.mark.parametrize("both", ["AE", "ea", "A, E", "A and E", "a + e"])
 def test_two_letters_may_be_written_as_one_writes_them(both, capsys):
     suspects.accuse(bell=both)
-    assert capsys.readouterr().out.startswith(f"bell: {both}, right\n")
+    assert capsys.readouterr().out.startswith(f"✓ bell: {both}, right\n\n")
+
+
+def test_an_accusation_without_a_letter_names_those_that_are_free(capsys, monkeypatch):
+    monkeypatch.setattr(suspects, "_found", set())
+    suspects.accuse(tower="?", root="?")
+    assert capsys.readouterr().out == (
+        "tower: ?\nroot: ?\nStill free: A upstream, B local, C too few, D new x, E no sum, "
+        "F dtype, G overflow, H no gradient, I tf.where, J vanishing\n"
+    )
+    suspects.accuse(tower="J", ratio="K", bell="?")  # bell has a letter that another has, too
+    assert "free" not in capsys.readouterr().out
+    suspects.accuse(entropy="?")
+    assert capsys.readouterr().out.endswith("H no gradient, I tf.where\n")
+    suspects.accuse(quarters="?")
+    assert capsys.readouterr().out == "quarters: ?\nStill free: L only dx, M ignored\n"
+
+
+@pytest.mark.parametrize("letter", "ABCDEFGHIJKLM")
+def test_what_speaks_against_a_wrong_letter_is_said_in_one_sentence(letter, capsys):
+    for name, right in suspects.LETTERS.items():
+        if letter not in right:
+            suspects.accuse(**{name: letter})
+            said = capsys.readouterr().out
+            assert said.startswith(f"{name}: not {letter}. With {letter}, ")
+            assert (said.count("."), said.endswith(".\n")) == (2, True)
 
 
 def test_who_is_accused_must_be_a_suspect():
@@ -105,7 +143,9 @@ def test_each_letter_but_e_is_given_once_alone_and_each_suspect_has_one():
 def test_the_one_with_two_mistakes_is_shown_for_both_letters_in_any_order(capsys):
     suspects.accuse(bell="A")
     suspects.accuse(bell="AB")
-    assert capsys.readouterr().out == "bell: not all\nbell: not AB\n"
+    said = capsys.readouterr().out
+    assert said.startswith("bell: A is one of two\nbell: not AB. With B, ")
+    assert said.count("With") == 1
     suspects.accuse(bell="EA")
     assert "d_x = -2.0 * x / width**2 * y" in capsys.readouterr().out
 
@@ -114,7 +154,7 @@ def test_a_call_without_names_mends_quarters_and_its_letter_shows_the_unused_rul
     trace = cgviz.trace(lambda x: suspects.to_grid(x, 4.0), [0.3, 0.6])
     assert (trace.value.tolist(), trace.gradients[0].tolist()) == ([0.25, 0.5], [1.0, 1.0])
     suspects.accuse(quarters="M")
-    _, *shown = capsys.readouterr().out.splitlines()
+    shown = [line for line in capsys.readouterr().out.splitlines()[1:] if line]
     written = Path(suspects.__file__).read_text().splitlines()
     for line in shown:
         assert line[5:] == written[int(line[:3]) - 1]
