@@ -37,6 +37,7 @@ MISTAKES = {
     "multiplied": "You multiplied where paths add.",
     "own": "You used this input itself: the local derivative of a product is the other factor.",
     "sum": "You added where the chain rule multiplies.",
+    "zero": "0 · ∞ is not 0.",
     "other": "That is what another input gets.",
 }
 HINTS = {  # by what is asked for: of an answer that is none of these mistakes
@@ -159,6 +160,8 @@ def _of_downstream(shown: Selection, i: int, edge: Edge) -> Iterator[Document]:
         forgotten = [times(np.ones_like(up), local) for _, up, local in product.terms]
         mistakes.append(("upstream", total(forgotten)))
         output, up, local = product.terms[0]
+        if np.isnan(answer).all() and np.isinf(local).any() and not np.any(up):
+            mistakes.insert(0, ("zero", np.zeros_like(answer)))
         mistakes += [("path", times(term, local)) for term in _terms(shown, i, output)]
         if step.op.type == "Mul":
             with np.errstate(all="ignore"):

@@ -275,3 +275,10 @@ def test_the_gradient_of_the_other_input_is_named_as_such():
     to_x, to_y = cgviz.predict(cgviz.trace(product, 2.0, 3.0, upstream=10.0)).questions
     assert ["That is what another input gets.", [20.0]] in map(list, to_x["mistakes"])
     assert ["That is what another input gets.", [30.0]] in map(list, to_y["mistakes"])
+
+
+def test_who_takes_0_times_infinity_for_0_is_told_so():
+    trace = cgviz.trace(lambda x: tf.where(x > 50.0, x, tf.math.log(1.0 + tf.exp(x))), 100.0)
+    at_exp = next(q for q in cgviz.predict(trace).questions if "exp return" in q["text"])
+    assert at_exp["answer"] == ["NaN"]
+    assert at_exp["mistakes"][0] == ("0 · ∞ is not 0.", [0.0])
