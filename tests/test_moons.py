@@ -233,7 +233,7 @@ def test_of_swapped_gradients_two_units_are_left_and_one_decides():
 
 
 def test_of_swapped_gradients_two_units_stay_near_and_six_end_far_out_at_every_point():
-    """What lesson 03 says of units 1 and 4: below 3 at each step; the six are far above 100."""
+    """What lesson 03 says of six units: so far out that they add nothing at any point."""
     seen = []
 
     def noting(h):
@@ -428,6 +428,22 @@ def test_a_mean_in_place_of_the_sum_learns_without_an_error(over_rows, percent, 
 
     run = moons.train(moons.Network(lambda h: h * tf.exp(-h * h), add=add))
     assert (run.percent, round(run.losses[-1], 3)) == (percent, loss)
+    report = cgviz.check(add, tf.zeros((4, 3)), tf.constant([1.0, 2.0, 3.0]))
+    assert report.ok == (percent == 99)
+    assert report.ok or "yours 0.25, true 1" in report.findings[0].message
+
+
+def test_a_network_learns_with_rules_of_ones_own_and_without_its_biases():
+    """What lesson 03 says of the learner's `add_bias` and `matmul`, and of untrained biases."""
+    add = tf.custom_gradient(lambda a, b: (a + b, lambda up: (up, tf.reduce_sum(up, axis=0))))
+    matmul = tf.custom_gradient(
+        lambda a, b: (a @ b, lambda up: (up @ tf.transpose(b), tf.transpose(a) @ up))
+    )
+    network = moons.Network(lambda h: h * tf.exp(-h * h), add=add, matmul=matmul)
+    assert moons.train(network).percent == 99
+    network = moons.Network(lambda h: h * tf.exp(-h * h))
+    network.variables = [network.w1, network.w2]
+    assert moons.train(network).percent == 98
 
 
 def test_what_an_activation_learns_is_trained_and_what_gets_none_stays():
