@@ -318,27 +318,27 @@ def compare(
     return figure
 
 
-def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
-    """How far away the border should be: a circle of radius |logit| / rise around some points.
+def distances(runs: Mapping[str, Run], steepness: float) -> SpokenFigure:
+    """How far away the border should be: a circle of radius |logit| / steepness around some points.
 
-    If the logit rises by `rise` per unit of length, a circle just touches the border, at the place
-    nearest to its point, where a grey line ends. A circle that misses the border by more than 0.1,
+    If the logit rises by `steepness` per unit, a circle just touches the border, at the place
+    nearest to its point, where a grey line ends. A circle whose radius is off by more than 0.1,
     the reach of the grey band, is dashed. The titles count such circles around all 200 points, and
     say how steep the logit is at these points: measured, whatever the network's rules say. All 200
     points are drawn small and grey; the bar is 1 long.
 
     Args:
         runs: Name -> a run whose network has a border near the points; one picture for each.
-        rise: By how much a logit should rise per unit of length.
+        steepness: By how much a logit should rise per unit of length.
 
     Returns:
         The figure; its `alt` gives the percentage of points on the right side, how many of the
-        circles around all 200 points would miss and by how much the worst, and the smallest and
+        circles around all 200 points would be off, by how much the worst, and the smallest and
         the largest steepness.
 
     Example:
         >>> distances({"up": Run(lambda points: -6.0 * points[:, 1:], [])}, 6.0)
-        up: 83% right, 0 of 200 circles miss, the worst by 0.00; steepness 6.0 to 6.0.
+        up: 83% right, 0 of 200 circles are off, the worst by 0.00; steepness 6.0 to 6.0.
     """
     figure, axes, look = returned_axes(4.4 * len(runs), 3.4, len(runs))
     points = np.asarray(data()[0])
@@ -352,7 +352,7 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
         places = np.concatenate([Path(line).interpolated(9).vertices for line in border.allsegs[0]])
         away = np.linalg.norm(points[:, None] - places, axis=2)
         true, nearest = away.min(axis=1), places[away.argmin(axis=1)]
-        found = np.abs(np.asarray(run.network(points))[:, 0]) / rise
+        found = np.abs(np.asarray(run.network(points))[:, 0]) / steepness
         off = np.abs(found - true)
         band = {"offsets": places, "offset_transform": ax.transData, "zorder": 0, "linewidth": 0}
         discs = EllipseCollection(0.2, 0.2, 0.0, units="xy", color=[grey], **band)  # within 0.1
@@ -365,7 +365,7 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
             ax.plot(*points[n], "o", color=tone, markersize=3)
             ax.plot(*np.stack([points[n], nearest[n]]).T, color=look.muted, linewidth=1)
             ax.add_patch(Circle(points[n], found[n], fill=False, color=tone, linestyle=dashes))
-        said = f"{name}: {run.percent}% right, {(off > 0.1).sum()} of {COUNT} circles miss"
+        said = f"{name}: {run.percent}% right, {(off > 0.1).sum()} of {COUNT} circles are off"
         rise_at = _steepness(run.network, points)
         steep = f"steepness {rise_at.min():.1f} to {rise_at.max():.1f}"
         ax.set_title(f"{said}\n{steep}", color=look.text)
@@ -373,7 +373,7 @@ def distances(runs: Mapping[str, Run], rise: float) -> SpokenFigure:
         ax.text(-1.6, 1.2, "1 unit", color=look.text, ha="center", va="bottom")
         lines.append(f"{said}, the worst by {off.max():.2f}; {steep}")
         ax.set(xticks=[], yticks=[], xlim=(-2.2, 2.2), ylim=(-1.5, 1.5), aspect="equal")
-        ax.set_xlabel("circle: claimed distance     line: true one     dashed: misses", fontsize=9)
+    figure.supxlabel("circle: claimed distance     line: true distance     dashed: off", fontsize=9)
     figure.alt = "".join(f"{line}.\n" for line in lines).strip()
     return figure
 

@@ -884,7 +884,8 @@ def test_a_circle_is_as_wide_as_the_distance_that_the_logit_gives():
     miss = sum(far / 2 > 0.1)  # by more than a tenth
     assert 0 < miss < 200
     said = f"{sides['true'].percent}% right"
-    titles = [f"true: {said}, 0 of 200 circles miss", f"half: {said}, {miss} of 200 circles miss"]
+    counted = {"true": 0, "half": miss}.items()
+    titles = [f"{name}: {said}, {n} of 200 circles are off" for name, n in counted]
     steep = ["steepness 6.0 to 6.0", "steepness 3.0 to 3.0"]
     both = list(zip(titles, steep, strict=True))
     assert [ax.get_title() for ax in figure.axes] == [f"{t}\n{s}" for t, s in both]
@@ -1281,7 +1282,7 @@ def distances(network, points, low=-2.5, high=2.5, count=1001):
 
 
 def test_a_penalty_on_the_steepness_makes_a_ruler_of_the_logit():
-    """What lesson 05 says: no circle misses with the penalty, 104 without, and why 6."""
+    """What lesson 05 says: with the penalty no circle is off, without it 104 are, and why 6."""
     points = moons.data()[0]
 
     def with_penalty(target):
@@ -1302,18 +1303,26 @@ def test_a_penalty_on_the_steepness_makes_a_ruler_of_the_logit():
     )
     assert (off(flat, 1.0) > 0.1).sum() == 191
     assert np.mean(steepness(flat.network, points)) > 1.3  # the cross-entropy wants it steep
-    assert np.mean(steepness(plain.network, points)) == pytest.approx(5.3, abs=0.05)  # near 6
     ends = [f(steepness(run.network, points)) for run in (plain, ruler) for f in (np.min, np.max)]
     assert ends == pytest.approx([2.0, 9.7, 5.0, 7.0], abs=0.05)
+    assert np.mean(ends[:2]) == pytest.approx(6.0, abs=0.2)  # "about the middle"
     missed = {"plain": off(plain), "ruler": off(ruler)}
     assert [(far > 0.1).sum() for far in missed.values()] == [104, 0]
-    assert ruler.losses[-1] == pytest.approx(0.15, abs=0.005)
     told = moons.distances({"plain": plain, "ruler": ruler}, 6.0).alt
     steep = "steepness 2.0 to 9.7", "steepness 5.0 to 7.0"  # as a tape finds it, above
     for (name, far), rise in zip(missed.items(), steep, strict=True):
-        missing = f"{(far > 0.1).sum()} of 200 circles miss"
+        missing = f"{(far > 0.1).sum()} of 200 circles are off"
         says = re.escape(f"{missing}, the worst by {far.max():.2f}; {rise}.")
         assert re.search(f"{name}: .* {says}", told)
+
+    @tf.custom_gradient
+    def repaired(x):
+        return moons.outside(np.tanh, x), lambda upstream: upstream * (1.0 - repaired(x) ** 2)
+
+    own = moons.train(moons.Network(repaired), with_penalty(6.0), rate=0.2, steps=600)
+    one, other = moons.distances({"": ruler, " ": own}, 6.0).alt.split("\n")
+    assert one == other.strip()
+    np.testing.assert_allclose(own.network(points), ruler.network(points), atol=0.01)
 
 
 def test_where_only_too_steep_is_punished_nearly_all_circles_that_miss_are_too_small():
@@ -1361,7 +1370,7 @@ def test_what_the_steepness_sends_back_through_a_slope_made_of_bare_numbers():
     alone = moons.gradients(moons.Network(bare))
     np.testing.assert_allclose(sums[1], alone[1], rtol=1e-4)
     mine = moons.train(moons.Network(bare), with_penalty, rate=0.2, steps=600)
-    assert mine.losses[-1] == pytest.approx(0.31, abs=0.005)  # the ruler ends at 0.15
+    assert mine.losses[-1] == pytest.approx(0.31, abs=0.005)
 
 
 def test_a_gradient_taken_outside_the_outer_block_is_tracked_by_nobody():
