@@ -41,7 +41,7 @@ MISTAKES = {
     "other": "That is what another input gets.",
 }
 HINTS = {  # by what is asked for: of an answer that is none of these mistakes
-    "downstream": "Not yet. Multiply the upstream by the op’s own derivative.",
+    "downstream": "Not yet. Multiply the upstream by the local for this input alone.",
     "rule": "Not yet. Put the upstream into its backward rule.",  # which may be no derivative
     "entries": "Not yet. Add upstream · local over all results that {} is part of.",
     "local": "Not yet. Differentiate the op alone.",
