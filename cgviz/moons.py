@@ -598,7 +598,7 @@ def table(title: str, heads: Sequence[float], rows: Mapping[str, Sequence[float]
 
 
 def agree(yours: Callable[[Any], Any], right: Callable[[Any], Any], at: Sequence[float]) -> bool:
-    """Print the values and gradients of a function, and below each the right ones.
+    """Print values and gradients of a function, the right ones below each, and where they differ.
 
     Args:
         yours: A function that treats each number on its own.
@@ -618,8 +618,7 @@ def agree(yours: Callable[[Any], Any], right: Callable[[Any], Any], at: Sequence
         right gradient         0         1
         False
     """
-    x = tf.constant(at)
-    rows = {}
+    x, rows = tf.constant(at), {}
     for whose, f in {"your": yours, "right": right}.items():
         with tf.GradientTape() as tape:
             tape.watch(x)
@@ -627,7 +626,11 @@ def agree(yours: Callable[[Any], Any], right: Callable[[Any], Any], at: Sequence
         rows[f"{whose} gradient"] = tape.gradient(value, x)
     pairs = [(f"your {name}", f"right {name}") for name in ("value", "gradient")]
     table("at", at, {name: rows[name] for pair in pairs for name in pair})
-    return all(bool(tf.reduce_all(tf.abs(rows[a] - rows[b]) < 1e-5)) for a, b in pairs)
+        Not right yet at -1.
+    matches = np.all([tf.abs(rows[a] - rows[b]) < 1e-5 for a, b in pairs], axis=0)
+    wrong = ", ".join(f"{n:g}" for n in np.array(at)[~matches])
+    print(f"Not right yet at {wrong}." if wrong else "All of them match.")
+    return not wrong
 
 
 def stairs(k: float, start: float = 1.0) -> SpokenFigure:

@@ -591,7 +591,7 @@ def test_a_loss_of_nan_sends_back_a_number_and_the_exponential_makes_the_nan():
 
 
 def test_each_unstable_softplus_breaks_a_training_at_its_step_and_no_stable_one_does():
-    """What lesson 06 says of its networks, and that a graph may round a value otherwise."""
+    """What lesson 06 says of its networks; and a graph may round a value otherwise."""
 
     @tf.custom_gradient
     def documented(x):
@@ -683,6 +683,23 @@ def test_six_functions_are_what_the_summary_of_lesson_06_says():
     }
     for f, numbers in table.items():
         np.testing.assert_allclose(row(f), numbers, rtol=1e-5)
+
+
+def test_a_direction_behind_one_where_sends_back_nan_and_behind_two_zeros():
+    """An answer of lesson 06, at [0, 0]."""
+
+    def once(v):
+        return tf.where(tf.reduce_all(v == 0.0), 0.0, v / tf.norm(v))
+
+    def twice(v):
+        zero = tf.reduce_all(v == 0.0)
+        inside = tf.where(zero, 1.0, v)
+        return tf.where(zero, 0.0, inside / tf.norm(inside))
+
+    for f, gradient in ((once, np.nan), (twice, 0.0)):
+        trace = cgviz.trace(f, [0.0, 0.0])
+        np.testing.assert_array_equal(trace.value, [0.0, 0.0])
+        np.testing.assert_array_equal(trace.gradients[0], [gradient, gradient])
 
 
 def test_a_wrong_slope_at_0_matters_in_the_loss_and_hardly_in_a_hidden_layer():
@@ -960,7 +977,10 @@ def test_six_places_tell_the_line_of_lesson_06_from_wrong_ones(line, is_right, c
 
     at = [-100.0, -1.0, 1.0, 50.0, 89.0, 200.0]
     assert moons.agree(safe, tf.nn.softplus, at) is is_right
-    assert len(capsys.readouterr().out.splitlines()) == 6
+    *table, verdict = capsys.readouterr().out.splitlines()
+    assert len(table) == 6
+    assert (verdict == "All of them match.") is is_right
+    assert is_right or re.fullmatch(r"Not right yet at -?\d+(, -?\d+)*\.", verdict)
 
 
 def test_stairs_touch_the_curve_and_the_diagonal_in_turn():
