@@ -616,6 +616,7 @@ def agree(yours: Callable[[Any], Any], right: Callable[[Any], Any], at: Sequence
         right value            0         2
         your gradient         -1         1
         right gradient         0         1
+        Not right yet at -1.
         False
     """
     x, rows = tf.constant(at), {}
@@ -626,7 +627,6 @@ def agree(yours: Callable[[Any], Any], right: Callable[[Any], Any], at: Sequence
         rows[f"{whose} gradient"] = tape.gradient(value, x)
     pairs = [(f"your {name}", f"right {name}") for name in ("value", "gradient")]
     table("at", at, {name: rows[name] for pair in pairs for name in pair})
-        Not right yet at -1.
     matches = np.all([tf.abs(rows[a] - rows[b]) < 1e-5 for a, b in pairs], axis=0)
     wrong = ", ".join(f"{n:g}" for n in np.array(at)[~matches])
     print(f"Not right yet at {wrong}." if wrong else "All of them match.")
