@@ -4,6 +4,7 @@
     arrays    the same for a network written in NumPy, and the weights it starts from
     scatter   a picture of the points and their labels
     Network   points -> logits: one hidden layer with an activation that the caller chooses
+    near      a switch whose rule lets the gradient through near the jump
     gradients the gradient of the loss with respect to each variable of a network
     train     gradient descent in plain TensorFlow -> Run
     Run       a trained network and its losses
@@ -175,6 +176,16 @@ def _starts(seeds: Sequence[int]) -> list[Any]:
     return [np.stack([*map(np.atleast_2d, each)]) for each in zip(*map(_start, seeds), strict=True)]
 
 
+def near(width: float) -> Callable[[Any], Any]:
+    """The sign, with a rule that lets the gradient through where |h| is at most `width`."""
+
+    @tf.custom_gradient
+    def switch(h: Any) -> Any:
+        return tf.sign(h), lambda upstream: tf.where(abs(h) <= width, upstream, 0.0)
+
+    return switch
+
+
 def cross_entropy(network: Callable[..., Any], points: Any, labels: Any) -> Any:
     """The mean cross-entropy of a network's logits; for networks side by side, the sum of means."""
     logits, count = network(points), 1
@@ -288,18 +299,19 @@ def compare(
         The figure; its `alt` says in words what it shows.
     """
     figure, axes, look = returned_axes(9.5, 3.2, len(runs) + 1)
-    lines, size = [], 9 if len(runs) < 3 else 8
+    lines, film = [], len(runs) > 2
     for ax, run, name, dashes in zip(axes, runs, names, ("-", "--", "-"), strict=False):
         broken = np.isnan(run.network(data()[0])).any()
         missed = _map(ax, run, look, broken, units)
-        key = ["hatched: answer ▲"] * (not broken) + ["✕: wrong side"] * bool(missed)
-        ax.set_xlabel("     ".join(key) + "\ndotted: a unit's h = 0" * units, fontsize=size)
+        key = ["hatched: answer ▲"] * (not broken) + ["✕: wrong side"] * (missed > 0 or film)
+        if not film or run is runs[1]:  # a film has one key for all three
+            ax.set_xlabel("     ".join(key) + "\ndotted: a unit's h = 0" * units, fontsize=9)
         said = "NaN, no answer" if broken else f"{run.percent}% right"
         ax.set_title(f"{name}: {said}", color=look.text)
         # Dark dashes on a broad grey line: where the curves coincide, both are seen. Blue and
         # vermillion are for the flow.
         tone, width = (to_rgba(look.muted, 0.65), 4) if dashes == "-" else (look.text, 1.8)
-        if len(runs) < 3 or run is runs[-1]:
+        if not film or run is runs[-1]:
             axes[-1].plot(run.losses, dashes, color=tone, linewidth=width, label=name)
         finite = np.flatnonzero(np.isfinite(run.losses))
         if broken and finite.size:
@@ -310,10 +322,9 @@ def compare(
         ends = " -> ".join(style.number(run.losses[i], 2) for i in (0, -1) if run.losses)
         said = said.replace("% right", "% of the points right")
         lines.append(f"{name}: {said}{', loss ' * bool(ends)}{ends}.")
-    if units:
-        lines.append("Dotted: where the input of each hidden unit is 0.")
+    lines += ["Dotted: where the input of each hidden unit is 0."] * units
     axes[-1].set(title="loss", xlabel="step", ylim=(0, None))
-    axes[-1].legend(frameon=False)
+    axes[-1].legend(frameon=False).set_visible(not film)
     figure.alt = "Two moons: decision boundaries and loss curves.\n" + "\n".join(lines)
     return figure
 
@@ -838,7 +849,7 @@ def _units(ax: Any, network: Any, look: style.Palette) -> None:
             continue  # weights of 0, or NaN or infinite after an explosion: there is no such line
         foot = -c / length * np.array([a, b])  # the point of the line nearest to 0
         away = foot + np.array([b, -a])
-        line = ax.axline(foot, away, color=look.text, linestyle=":", linewidth=1.5)
+        line = ax.axline(foot, away, color=look.text, linestyle=":", linewidth=1.8)
         line.set_zorder(1.5)  # beneath the border: dots on it would look like a second line
 
 

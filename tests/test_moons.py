@@ -789,21 +789,13 @@ def straight(h):
     return tf.sign(h), lambda upstream: upstream
 
 
-def near(width):
-    @tf.custom_gradient
-    def switch(h):
-        return tf.sign(h), lambda upstream: tf.where(abs(h) <= width, upstream, 0.0)
-
-    return switch
-
-
 @pytest.mark.parametrize(("width", "same"), [(0.0001, tf.sign), (20.0, straight)])
 def test_a_tiny_width_does_as_well_as_frozen_switches_and_a_huge_one_as_straight_through(
     width, same
 ):
     """The second answer of lesson 07."""
     mine, theirs = (
-        moons.train(moons.Network(rule, seed=range(16))) for rule in (near(width), same)
+        moons.train(moons.Network(rule, seed=range(16))) for rule in (moons.near(width), same)
     )
     assert mine.percent.tolist() == theirs.percent.tolist()
     h = np.abs(moons.data()[0] @ mine.network.w1 + mine.network.b1)
@@ -831,7 +823,7 @@ def test_straight_through_adds_the_same_line_to_all_switches_and_more_than_most_
     assert (along > np.cos(np.radians(15.0))).sum() >= 7
 
 
-@pytest.mark.parametrize(("rule", "steps"), [(straight, 300), (near(0.5), 30)])
+@pytest.mark.parametrize(("rule", "steps"), [(straight, 300), (moons.near(0.5), 30)])
 def test_the_border_is_one_of_the_lines(rule, steps):
     """Where lesson 07 says that it is a straight line."""
     network = moons.train(moons.Network(rule), steps=steps).network
@@ -852,6 +844,9 @@ def test_three_runs_show_one_training_step_by_step():
     assert len(curve.get_ydata()) == 5
     first, *_ = figure.alt.splitlines()[1:]
     assert first == f"start: {runs[0].percent}% of the points right."
+    key = "hatched: answer ▲     ✕: wrong side\ndotted: a unit's h = 0"
+    assert [ax.get_xlabel() for ax in figure.axes] == ["", key, "", "step"]
+    assert not figure.axes[3].get_legend().get_visible(), "one curve needs no name"
 
 
 def test_straight_through_sends_every_switch_the_same_three_sums_at_every_step():
@@ -869,8 +864,8 @@ def test_straight_through_sends_every_switch_the_same_three_sums_at_every_step()
 
 def test_near_is_right_even_when_it_is_not_called_a_surrogate_beyond_its_width():
     """What lesson 07 says of its third task."""
-    assert "wrong" in cgviz.check(near(0.25), 0.1).headline
-    beyond = cgviz.check(near(0.25), 0.5)
+    assert "wrong" in cgviz.check(moons.near(0.25), 0.1).headline
+    beyond = cgviz.check(moons.near(0.25), 0.5)
     beyond.assert_ok()
     assert not beyond.findings
 
@@ -878,15 +873,32 @@ def test_near_is_right_even_when_it_is_not_called_a_surrogate_beyond_its_width()
 @pytest.mark.parametrize(("width", "mean", "worst"), [(1.0, 96, 82), (0.1, 99, 85)])
 def test_wide_and_narrow_widths_fail_from_some_of_sixteen_starts(width, mean, worst):
     """What lesson 07 says of its first task."""
-    percents = moons.train(moons.Network(near(width), seed=range(16))).percent
+    percents = moons.train(moons.Network(moons.near(width), seed=range(16))).percent
     assert round(float(percents.mean())) == mean
     assert min(percents) == worst
+
+
+@pytest.mark.parametrize(
+    ("width", "points", "frozen"), [(1.0, 135, 0), (0.5, 77, 2), (0.25, 39, 6), (0.1, 16, 11)]
+)
+def test_a_wider_switch_lets_more_points_through_and_one_without_any_stays_frozen(
+    width, points, frozen
+):
+    """Why, by lesson 07, a width can be too large and too small: of 16 starts, before training."""
+    network = moons.Network(moons.near(width), seed=range(16))
+    inside = np.abs(moons.data()[0] @ network.w1 + network.b1) <= width
+    assert round(inside.sum(axis=1).mean()) == points
+    start = network.w1.numpy()
+    moons.train(network)
+    still = (network.w1.numpy() == start).all(axis=1)
+    np.testing.assert_array_equal(still, ~inside.any(axis=1))
+    assert still.sum() == frozen
 
 
 def test_near_fails_from_one_start_of_sixteen_or_from_none():
     """What lesson 07 shows of its sixteen starts."""
     for width, failed in (0.5, [3]), (0.25, []):
-        percents = moons.train(moons.Network(near(width), seed=range(16))).percent
+        percents = moons.train(moons.Network(moons.near(width), seed=range(16))).percent
         assert np.flatnonzero(percents < 99).tolist() == failed
 
 
