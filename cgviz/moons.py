@@ -667,6 +667,7 @@ def stairs(k: float, start: float = 1.0) -> SpokenFigure:
     shown = [start]
     for _ in range(40):
         shown.append(float(np.cos(k * shown[-1])))
+    ends = f"{shown[-2]:.2f} and {shown[-1]:.2f}"
     twice = np.repeat(shown, 2)  # a press: up or down to the curve, then across to the diagonal
     figure, (ax,), _ = returned_axes(6.4, 3.6)
     ax.plot(twice[:-1], twice[1:], color="0.6", linewidth=1, label="stairs")
@@ -680,19 +681,18 @@ def stairs(k: float, start: float = 1.0) -> SpokenFigure:
     z = np.linspace(0.0, 1.1, 200)
     ax.plot(z, z, "--", color="0.3", linewidth=1, label="the diagonal")
     ax.plot(z, np.cos(k * z), label=f"cos(kz) at k = {k:g}")
-    ax.plot(twice[-6:-1], twice[-5:], color="0.1", linewidth=2.5, label="the last presses")
+    ax.plot(twice[-6:-1], twice[-5:], color="0.1", linewidth=2.5, label=f"the last, {ends}")
     ax.plot(start, start, "s", color="0.1", markerfacecolor="white", zorder=3, label="start")
     both = float(np.interp(0.0, z - np.cos(k * z), z))  # z - cos(kz) only rises here
     ax.plot([both, both], [both, 0.0], ":", color="0.1", linewidth=1)
     ax.plot(both, both, "o", color="0.1", label="fixed point")
     ax.annotate(f"{both:.3f}", (both, 0.0), (4, 0), textcoords="offset points")
-    ax.set(xlabel="z", ylabel="next z", aspect="equal")
+    ax.set(xlabel="z", ylabel="next z", aspect="equal", xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
     ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     first, last = (abs(b - a) for a, b in (shown[:2], shown[-2:]))
     figure.alt = (
         f"Stairs of 40 presses from {start:g} at k = {k:g}.\nThey wind "
-        f"{'outwards' if last > first else 'inwards'}, to {shown[-2]:.2f} and {shown[-1]:.2f}.\n"
-        f"z = cos(kz) at {both:.3f}."
+        f"{'outwards' if last > first else 'inwards'}, to {ends}.\nz = cos(kz) at {both:.3f}."
     )
     return figure
 
