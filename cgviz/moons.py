@@ -290,8 +290,8 @@ def compare(
     NaN has no sides. On a loss curve a cross marks the last finite loss before NaN.
 
     Args:
-        *runs: Two, the first with a broad solid loss curve, the second with a dashed one. Or three
-            that show a training after more and more steps: only the curve of the last is drawn.
+        *runs: Two or three, their loss curves broad and solid, dashed, dotted. With `units`, three
+            show a training after more and more steps: only the curve of the last is drawn.
         names: What they are called.
         units: Draw a dotted line where the input of each hidden unit of a `Network` is 0.
 
@@ -299,12 +299,12 @@ def compare(
         The figure; its `alt` says in words what it shows.
     """
     figure, axes, look = returned_axes(9.5, 3.2, len(runs) + 1)
-    lines, film = [], len(runs) > 2
-    for ax, run, name, dashes in zip(axes, runs, names, ("-", "--", "-"), strict=False):
+    lines, many, film = [], len(runs) > 2, units and len(runs) > 2
+    for ax, run, name, dashes in zip(axes, runs, names, ("-", "--", ":-"[film]), strict=False):
         broken = np.isnan(run.network(data()[0])).any()
         missed = _map(ax, run, look, broken, units)
-        key = ["hatched: answer ▲"] * (not broken) + ["✕: wrong side"] * (missed > 0 or film)
-        if not film or run is runs[1]:  # a film has one key for all three
+        key = ["hatched: answer ▲"] * (not broken) + ["✕: wrong side"] * (missed > 0 or many)
+        if not many or run is runs[1]:  # three have one key
             ax.set_xlabel("     ".join(key) + "\ndotted: a unit's h = 0" * units, fontsize=9)
         said = "NaN, no answer" if broken else f"{run.percent}% right"
         ax.set_title(f"{name}: {said}", color=look.text)

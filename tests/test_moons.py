@@ -63,11 +63,11 @@ def test_the_picture_of_the_points_says_which_label_each_moon_has():
 
 def test_what_a_matrix_product_sends_back_has_the_shape_of_its_inputs_and_weights():
     """What lesson 01 says of its first layer."""
-    points, _, (w1, _) = moons.arrays()
+    points, _, (w1, w2) = moons.arrays()
     upstream = np.ones((points @ w1).shape)
-    assert (upstream.shape, w1.T.shape) == ((200, 8), (8, 2))
+    assert (points.T.shape, upstream.shape, w2.shape) == ((2, 200), (200, 8), (8, 1))
     assert (upstream @ w1.T).shape == points.shape == (200, 2)
-    assert (points.T @ upstream).shape == w1.shape
+    assert (points.T @ upstream).shape == w1.shape == (2, 8)
 
 
 def wave_step(weights, points, wanted, rates, *, terms=(1.0, 1.0), inside=1.0):
@@ -135,6 +135,24 @@ def test_it_is_the_wrong_sign_that_pulls_the_first_layer_the_wrong_way():
         for rates in ((0.2, 0.0), (0.0, 0.2))
     )
     assert [first[0], first[5], second[5]] == pytest.approx([1.23, 1.42, 0.88], abs=5e-3)
+
+
+def test_most_of_h_is_in_the_band_and_the_first_layer_is_pushed_uphill():
+    """What lesson 01 says of the start, and of the steps before the loss jumps."""
+    points, wanted, weights = moons.arrays()
+    losses, band, pushes = [], [], []
+    for _ in range(300):
+        only_first = (0.2, 0.0)
+        _, (right, _) = wave_step(weights, points, wanted, only_first)
+        loss, (wrong, _) = wave_step(weights, points, wanted, only_first, terms=(0.0, 1.0))
+        losses.append(loss)
+        band.append(round(100 * np.mean(np.abs(points @ weights[0]) < 0.5**0.5)))
+        pushes.append(np.sum((right - weights[0]) * (wrong - weights[0])))
+        _, weights = wave_step(weights, points, wanted, (0.2, 0.2), terms=(0.0, 1.0))
+    top = np.argmax(losses)
+    assert losses[top] > 1.4 * losses[0] > 1.5 * losses[top - 6]
+    assert (band[0], set(band[top - 6 : top])) == (77, {81})
+    assert max(pushes[0], *pushes[top - 6 : top]) < 0.0
 
 
 def test_training_again_and_again_warns_of_nothing():
@@ -847,6 +865,17 @@ def test_three_runs_show_one_training_step_by_step():
     key = "hatched: answer ▲     ✕: wrong side\ndotted: a unit's h = 0"
     assert [ax.get_xlabel() for ax in figure.axes] == ["", key, "", "step"]
     assert not figure.axes[3].get_legend().get_visible(), "one curve needs no name"
+
+
+def test_three_runs_without_units_have_a_curve_each():
+    runs = [moons.train(moons.Network(tf.tanh, seed=n), steps=3) for n in range(3)]
+    figure = moons.compare(*runs, names=("one", "two", "three"))
+    assert [line.get_linestyle() for line in figure.axes[3].lines] == ["-", "--", ":"]
+    said = [text.get_text() for text in figure.axes[3].get_legend().get_texts()]
+    assert said == ["one", "two", "three"]
+    assert figure.axes[3].get_legend().get_visible()
+    key = "hatched: answer ▲     ✕: wrong side"
+    assert [ax.get_xlabel() for ax in figure.axes] == ["", key, "", "step"]
 
 
 def test_straight_through_sends_every_switch_the_same_three_sums_at_every_step():
