@@ -255,7 +255,9 @@ def test_the_hint_speaks_of_all_results_where_an_entry_is_part_of_several(f, x, 
     (question,) = cgviz.predict(cgviz.trace(f, x)).questions
     what = "it" if np.ndim(x) == 0 else "an entry"  # a single number has no entries
     assert (f"all results that {what} is part of" in question["hint"]) is shared
-    assert ("Multiply the upstream by the local for this input alone" in question["hint"]) is not shared
+    assert (
+        "Multiply the upstream by the local for this input alone" in question["hint"]
+    ) is not shared
 
 
 def test_of_a_custom_op_the_hint_speaks_of_its_rule_which_may_be_no_derivative():
