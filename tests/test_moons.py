@@ -396,6 +396,10 @@ def test_without_its_upstream_the_answers_of_a_network_flip_at_every_step():
     assert np.sum(right != (np.asarray(labels) > 0.5)) == 1, "the other network gets one wrong"
     at_first = np.asarray(moons.gradients(moons.Network(tf.tanh))[1])
     assert [round(float(x), 2) for x in (at_first.min(), at_first.max())] == [-0.06, 0.03]
+    network = moons.Network(tf.tanh)
+    wrong = (tf.sigmoid(network(points)) - labels) / len(points)  # of a mean over the points
+    upstream = wrong * tf.transpose(network.w2)
+    assert -0.002 < tf.reduce_min(upstream) < 0.0 < tf.reduce_max(upstream) < 0.002
     assert set(np.asarray(labels).ravel()) == {0.0, 1.0}
 
 
