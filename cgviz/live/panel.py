@@ -153,7 +153,8 @@ def _rule(
         told.append(f"{words.returned} to {name}")
     several = len(node.outputs) > 1 and node.kind != "custom"
     who = f"{node.ops[0].type} ({title(node)})" if several else heading(node)
-    ruled = f"{who} gets upstream {upstream} and returns {', '.join(told) or 'nothing'}."
+    listed = " and ".join(filter(None, [", ".join(told[:-1]), *told[-1:]]))
+    ruled = f"{who} gets upstream {upstream} and returns {listed or 'nothing'}."
     found["equations"] = found["equations"] or [[[("downstream", "returns nothing")]]]
     return found | {"depends": sorted(ringed), "ruled": ruled}
 

@@ -93,7 +93,7 @@ test("terms land in a sum one by one", () => {
 
 test("a sentence tells what happens at a step", () => {
   assert.equal(sentence(page, -1), "Forward 1 of 2: a makes a = 6.");
-  assert.equal(sentence(page, 1), "Backward step 1 of 2: y gets upstream 1 and returns 2 to a, 6 to x.");
+  assert.equal(sentence(page, 1), "Backward step 1 of 2: y gets upstream 1 and returns 2 to a and 6 to x.");
   assert.match(sentence(page, -2), /^Forward 0 of 2: nothing has run yet/);
   assert.equal(sentence(page, SEED), "The backward pass starts: y gets upstream 1.");
 });

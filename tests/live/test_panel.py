@@ -495,9 +495,9 @@ def test_the_shape_of_a_local_does_not_pass_for_its_numbers():
 
 def test_a_sentence_says_which_of_two_ops_of_one_kind_gets_a_gradient():
     said = panels_of(lambda a, b, c: a * b + b * c, 2.0, 3.0, 5.0)["+"]["ruled"]
-    assert said == "+ gets upstream 1 and returns 1 to the × that is 6, 1 to the × that is 15."
+    assert said == "+ gets upstream 1 and returns 1 to the × that is 6 and 1 to the × that is 15."
     said = panels_of(lambda a, b, c: a * b + (b * c) ** 2, 2.0, 3.0, 5.0)["+"]["ruled"]
-    assert said == "+ gets upstream 1 and returns 1 to ×, 1 to ^ 2."
+    assert said == "+ gets upstream 1 and returns 1 to × and 1 to ^ 2."
 
 
 def test_an_op_without_a_name_is_not_named_by_its_value():
