@@ -66,6 +66,9 @@ def test_the_nan_of_the_entropy_is_made_at_mul_in_both_directions_but_not_let_in
     assert np.isfinite(trace.value)
     assert "the first NaN of the backward pass is made at Mul" in finding.message
     assert "`Log` = −∞ and upstream 0. tf.where did not take this branch" in finding.message
+    (log,) = [step for step in trace.steps if step.op.type == "Log"]
+    assert log.upstream[0][0] == 0
+    assert np.isnan(log.downstream[0][0])
 
 
 def test_every_suspect_is_held_here():
