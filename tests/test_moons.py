@@ -263,6 +263,8 @@ def test_of_swapped_gradients_two_units_stay_near_and_six_end_far_out_at_every_p
     assert np.max(seen, axis=(0, 1))[[0, 3]].max() < 2.1
     assert np.min(seen[-1], axis=0)[[1, 2, 4, 5, 6, 7]].min() > 50_000
     assert np.max(seen[0]) == pytest.approx(3.0, abs=0.005)
+    largest = np.max(seen, axis=1)[:, [1, 2, 4, 5, 6, 7]]
+    assert np.all((np.diff(largest, axis=0) > 0.0) | (largest[:-1] < 10.0)), "nothing calls it back"
 
 
 def test_where_swapped_gradients_leave_88_percent_the_border_is_the_straight_one():
