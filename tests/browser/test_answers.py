@@ -70,6 +70,31 @@ def test_each_field_is_on_its_own_question_mark_and_on_nothing_else(
     assert asked == page.evaluate(f"{VIEW}.questions.all.length")
 
 
+def test_the_field_is_in_sight_where_the_op_of_the_moment_is_far_away(page, tmp_path):
+    """The sum at M in lesson 10, whose last term comes over a long arrow from the other end."""
+
+    @tf.custom_gradient
+    def solution(M):
+        found = tf.stop_gradient(M)
+        for _ in range(50):
+            found = tf.stop_gradient(M + 0.8 * tf.sin(found))
+        return found, lambda upstream: upstream / (1.0 - 0.8 * tf.cos(solution(M)))
+
+    trace = cgviz.trace(lambda M: tf.cos(solution(M)), 0.5, order=2)
+    cgviz.predict(trace, hide="gradient", which=1).save(tmp_path / "quiz.html")
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.goto((tmp_path / "quiz.html").as_uri())
+    has_count(page.locator(".cgviz-svg"), 1)
+    while page.evaluate(f"{VIEW}.questions.open.length"):
+        page.evaluate(f"{VIEW}.go(1e9)")
+        for field in page.locator(".cgviz-answer input").all():
+            at, around = field.bounding_box(), page.locator(".cgviz-box").bounding_box()
+            assert at["x"] >= around["x"]
+            assert at["x"] + at["width"] <= around["x"] + around["width"]
+            assert at["y"] + at["height"] <= around["y"] + around["height"]
+        page.get_by_role("button", name="Reveal").first.click()
+
+
 def holds(box, x, y):
     return box[0] <= x <= box[2] and box[1] <= y <= box[3]
 

@@ -293,18 +293,18 @@ export class View {
     else if (Math.abs(wider) >= SCROLLBAR) this.follow(); // else who has scrolled the picture reads on
   }
 
-  /** Keep the op of this moment in sight, the numbers that leave it, those that come to it, and what they add up to. */
+  /** Keep a question in sight, then the op of this moment, the numbers around it, and what they add up to. */
   follow() {
     for (const picture of this.pictures) {
       const { answers, page: { display }, parts } = picture;
-      const step = this.stepOn(picture.page);
-      const { node, come, leave } = legs(display, step);
+      const step = this.stepOn(picture.page), { node, come, leave } = legs(display, step);
       const says = step > 0 ? "gradient" : "value";
       const told = parts.filter(({ role, element }) => role === says && element.cgvizWords);
       const of = (kind, i) => told.filter((part) => part.of === kind && part.i === i).map(({ element }) => element);
       const ends = leave.flatMap((path) => of("node", display.links[path.i].source));
-      const shown = [...answers.children, ...[...leave, ...come].flatMap((path) => of("link", path.i)), ...ends];
-      reveal(picture, display.nodes[node], ...shown.map((element) => boxOf(picture, element)));
+      const shown = [[...answers.children], [...[...leave, ...come].flatMap((path) => of("link", path.i)), ...ends]];
+      const [asked, moved] = shown.map((elements) => elements.map((element) => boxOf(picture, element)));
+      reveal(picture, ...asked, display.nodes[node], ...moved);
     }
   }
 
