@@ -176,13 +176,23 @@ def _float(x: float, digits: int) -> str:
     return text.replace("-", MINUS)
 
 
-def product(factors: Sequence[str]) -> str:
-    """Numbers as a product, with complex ones in brackets.
+def factor(number: str) -> str:
+    """A number as a factor behind a sign: in brackets if it has a sign of its own.
 
-    >>> product(["2", "−3", "1−2i"])
-    '2 · −3 · (1−2i)'
+    >>> factor("2"), factor("−3"), factor("1−2i")
+    ('2', '(−3)', '(1−2i)')
     """
-    return " · ".join(f"({x})" if x.endswith("i") else x for x in factors)
+    return f"({number})" if number.startswith(MINUS) or number.endswith("i") else number
+
+
+def product(factors: Sequence[str]) -> str:
+    """Numbers as a product, with brackets where two signs would meet.
+
+    >>> product(["−2", "−3", "1−2i"])
+    '−2 · (−3) · (1−2i)'
+    """
+    first, *others = factors
+    return " · ".join([factor(first) if first.endswith("i") else first, *map(factor, others)])
 
 
 def added(terms: Sequence[str]) -> str:

@@ -266,7 +266,9 @@ def returned(seen):
 def check_products(seen, links):
     """A product's upstream is what the node at the arrow's start received; "=" if it is true."""
     labels = dict(returned(seen))
-    found = {i: re.fullmatch(r"(\S+) · (\S+) ([=≈≠]) (.+)", words) for i, words in labels.items()}
+    assert not [words for words in labels.values() if "· −" in words], "two signs meet"
+    product = r"(\S+) · \(?([^\s()]+)\)? ([=≈≠]) (.+)"
+    found = {i: re.fullmatch(product, words) for i, words in labels.items()}
     totals = {node: words for role, of, node, words, _ in seen.texts if role == "gradient"}
     for i, product in found.items():
         if product is None:

@@ -173,7 +173,8 @@ def _summands(words: Equation) -> Iterator[list[Part]]:
     """An equation with a name for each number; a line may break between its summands."""
     for n, (up, local) in enumerate(words.factors):
         kind = SHAPE if local.endswith("]") else "local"
-        yield [*([(SIGN, "+")] if n else []), ("upstream", up), (SIGN, "·"), (kind, local)]
+        first = [(SIGN, "+"), ("upstream", style.factor(up))] if n else [("upstream", up)]
+        yield [*first, (SIGN, "·"), (kind, style.factor(local))]
     if words.should:
         yield [(SIGN, words.equal), ("upstream · local", words.should)]
     yield [(SIGN, words.sign), ("downstream", words.returned)]
@@ -524,7 +525,7 @@ def _path(path: Path, places: Sequence[Any], shown: Selection) -> Document:
     rows = []
     for (up, down), by in zip(pairwise(numbers), factors, strict=True):
         sign = style.equals([(up, by)], down)
-        product = ("upstream", up), (SIGN, "·"), ("local", by)
+        product = ("upstream", up), (SIGN, "·"), ("local", style.factor(by))
         rows.append([*product, (SIGN, sign), ("downstream", down)])
     whole, last = [numbers[0], *factors], numbers[-1]
     formula = f"{style.product(whole)} {style.equals([whole], last)} {last}"

@@ -279,10 +279,10 @@ def test_sliders_move_every_number_and_the_curves(show):
     page.wait_for_function("document.querySelector('.cgviz-explore').dataset.moved >= 2")
     after = texts(page, ".cgviz-svg text")
     assert len(before) == len(after)
-    assert "2 · −0.6536 = −1.307" in after
+    assert "2 · (−0.6536) = −1.307" in after
     page.get_by_label("upstream", exact=True).fill("-1")
     has_count(page.locator(".cgviz-plot[aria-label$='over upstream']"), 2)
-    assert "−2 · −0.6536 = 1.307" in texts(page, ".cgviz-svg text")
+    assert "−2 · (−0.6536) = 1.307" in texts(page, ".cgviz-svg text")
 
 
 def test_the_node_of_a_number_is_dragged_as_its_slider(show):
