@@ -369,3 +369,23 @@ def test_a_layer_that_hands_on_its_weight_itself_learns_in_fit_and_fails_outside
     np.testing.assert_allclose(layer.w, np.full(3, 1.0 + 0.5 * 2.0 / 3.0), rtol=1e-5)
     with pytest.raises(TypeError, match="variables"):
         model(x)
+
+
+@pytest.mark.parametrize(("read", "sent_back"), [(lambda w: w, 7.0), (tf.identity, 5.0)])
+def test_a_rule_reads_a_variable_as_it_is_then_unless_its_function_kept_the_number(read, sent_back):
+    """What lesson 04 says of a variable that changes between the passes, and its second task."""
+    w = tf.Variable(5.0)
+
+    @tf.custom_gradient
+    def scale(x):
+        kept = read(w)
+        return kept * x, lambda dy, variables: (dy * kept, [tf.reduce_sum(dy * x)])
+
+    x = tf.constant([1.0, 2.0, 3.0])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = scale(x)
+    w.assign(7.0)
+    back_to_x, back_to_w = tape.gradient(y, [x, w])
+    assert back_to_x.numpy().tolist() == [sent_back] * 3
+    assert float(back_to_w) == 6.0
