@@ -163,6 +163,9 @@ def test_without_the_rules_part_for_e_the_fit_ends_at_another_orbit_and_a_third_
     assert mass[1] / mass[0] == pytest.approx(2.66 / 4.14, abs=5e-3)
     assert [round(orbit.size(each[3:])) for each in (right, wrong)] == [1013, 874]
     assert round(orbit.size(right[3:]) * (1.0 - right[1])) == 107  # S2's closest distance, in au
+    none = np.zeros(2)
+    ends = [np.array(orbit.project(none, none, orbit.YEARS, each[3:])) for each in (wrong, right)]
+    np.testing.assert_allclose(np.subtract(*ends)[:, 1], 11.0, atol=0.5)  # ■, north
     years = np.linspace(1995.0, 2014.0, 2001)
     apart = np.linalg.norm(lesson["sky"](years, right) - lesson["sky"](years, wrong), axis=1)
     near = np.abs(years[:, None] - lesson["dates"]).min(axis=1) < 0.01
