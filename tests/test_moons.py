@@ -1896,3 +1896,17 @@ def test_a_loss_by_hand_falls_to_its_lowest_and_dies_where_p_is_one():
         assert stable.losses[-1] == pytest.approx(0.0039, abs=5e-5)
         assert (np.diff(stable.losses[9:]) < 0.0).all()
         assert stable.percent == 100
+    def swapped(network, points, labels):
+        return by_hand(network, points, 1.0 - labels)
+
+    other = moons.train(moons.Network(tf.tanh), swapped, steps=600, rate=5.0)
+    ends = int(np.isfinite(other.losses).sum())
+    assert 480 < ends < 510
+    points, labels = moons.data()
+    for steps, point, label, high in ((300, 151, 1.0, -22.07), (ends, 44, 0.0, 16.64)):
+        network = moons.train(moons.Network(tf.tanh), swapped, steps=steps, rate=5.0).network
+        z = network(points)[:, 0]
+        assert z[point].numpy() == pytest.approx(high, abs=0.02)
+        assert labels[point, 0] == label
+    assert np.flatnonzero(tf.sigmoid(z) == 1.0).tolist() == [44]
+
