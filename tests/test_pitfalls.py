@@ -333,7 +333,7 @@ TABLE = {
         "taught only": taught("reference_graphs", "forward mode differentiates the *body*"),
     }),
     30: ("prints appear once", {
-        "taught only": taught("08_graphs_and_production", "How many times does each `print`"),
+        "taught only": taught("reference_graphs", "`print` runs once, when the graph is traced"),
     }),
 }  # fmt: skip
 
