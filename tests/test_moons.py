@@ -1651,6 +1651,16 @@ def test_with_a_gain_of_0_a_loaded_rule_sends_nothing_back(gain, tmp_path):
     assert same == [True, True, False, False]  # w1 and b1 stay
 
 
+def test_a_graph_without_its_rule_does_not_read_the_gain_in_its_folder(gain, tmp_path):
+    """What lesson 08 says of its second task: this process has the rule, which reads this gain."""
+    saved_with_a_rule(gain, tmp_path, experimental_custom_gradients=False)
+    loaded = tf.saved_model.load(str(tmp_path))
+    loaded.gain.assign(0.0)
+    assert np.any(moons.gradients(loaded)[0])
+    gain.assign(0.0)
+    assert not np.any(moons.gradients(loaded)[0])
+
+
 def test_each_new_number_causes_a_trace_and_two_tensors_share_one():
     """What lesson 08 says of its first task."""
     said = []
@@ -1669,6 +1679,34 @@ def test_each_new_number_causes_a_trace_and_two_tensors_share_one():
     for x in (4.0, 5.0, tf.constant(4.0), tf.constant(5.0)):
         assert float(square(x)) == float(x) ** 2
     assert said == 3 * ["forward"]
+
+
+def test_a_rule_is_traced_in_the_first_call_under_a_tape_and_keeps_the_number_it_read_then():
+    """What lesson 08 says of its live picture: eager 7, compiled 5."""
+    setting = {}
+
+    @tf.custom_gradient
+    def quarters(y):
+        return tf.round(4.0 * y) / 4.0, lambda upstream: upstream * setting["gain"]
+
+    @tf.function
+    def compiled(y):
+        return quarters(y)
+
+    y = tf.constant(0.3)
+    setting["gain"] = 2.0
+    compiled(y)
+    setting["gain"] = 5.0
+    with tf.GradientTape() as tape:
+        tape.watch(y)
+        compiled(y)
+        setting["gain"] = 6.0  # too late: the call has traced the rule
+    setting["gain"] = 7.0
+    both = cgviz.trace(lambda y: (quarters(y), compiled(y)), y, open_functions=False)
+    assert {step.op.name: float(step.downstream[0]) for step in both.steps} == {
+        "quarters": 7.0,
+        "compiled": 5.0,
+    }
 
 
 def test_saving_traces_a_rule_and_loading_gives_it_a_new_name(tmp_path):
@@ -1698,16 +1736,6 @@ def rounding_that_asks_for(name):
 
     return tf.train.Checkpoint(named=named)
 
-def test_a_graph_without_its_rule_does_not_read_the_gain_in_its_folder(gain, tmp_path):
-    """What lesson 08 says of its second task: this process has the rule, which reads this gain."""
-    saved_with_a_rule(gain, tmp_path, experimental_custom_gradients=False)
-    loaded = tf.saved_model.load(str(tmp_path))
-    loaded.gain.assign(0.0)
-    assert np.any(moons.gradients(loaded)[0])
-    gain.assign(0.0)
-    assert not np.any(moons.gradients(loaded)[0])
-
-
 
 def value_and_slope_of_loaded(folder):
     y = tf.constant(0.7)
@@ -1728,34 +1756,6 @@ def test_a_graph_that_asks_for_a_registered_name_gets_that_rule(tmp_path):
 def test_saving_keeps_the_rule_that_the_registry_has_under_the_name_by_then(tmp_path):
     """What lesson 08 says of `save`: it traces the rule, which it looks up by its name."""
     model = rounding_that_asks_for("known later")
-def test_a_rule_is_traced_in_the_first_call_under_a_tape_and_keeps_the_number_it_read_then():
-    """What lesson 08 says of its live picture: eager 7, compiled 5."""
-    setting = {}
-
-    @tf.custom_gradient
-    def quarters(y):
-        return tf.round(4.0 * y) / 4.0, lambda upstream: upstream * setting["gain"]
-
-    @tf.function
-    def compiled(y):
-        return quarters(y)
-
-    y = tf.constant(0.3)
-    setting["gain"] = 2.0
-    compiled(y)
-    setting["gain"] = 5.0
-    with tf.GradientTape() as tape:
-        tape.watch(y)
-        compiled(y)
-        setting["gain"] = 6.0  # too late: the call has traced the rule
-    setting["gain"] = 7.0
-    both = cgviz.trace(lambda y: (quarters(y), compiled(y)), y, open_functions=False)
-    assert {step.op.name: float(step.downstream[0]) for step in both.steps} == {
-        "quarters": 7.0,
-        "compiled": 5.0,
-    }
-
-
     model.named.get_concrete_function()  # traced before there is a rule
     tf.RegisterGradient("known later")(lambda op, upstream, unused: (None, 7.0 * upstream))
     folder = str(tmp_path)
