@@ -24,7 +24,8 @@
     stairs    the cosine key of lesson 11, pressed again and again
     scale     the scores of lesson 11 on a scale, and the degree of each
     descend   gradient descent on a loss of a few weights
-    tastes    the losses of two trainings in lesson 11, and the best films of each
+    tastes    trainings of lesson 11 on a map of the loss, and the best films of each
+    Sliders   a picture that is drawn again when a slider moves
 
 Everything is seeded, so a lesson prints the same numbers each time it runs.
 """
@@ -32,6 +33,7 @@ Everything is seeded, so a lesson prints the same numbers each time it runs.
 from __future__ import annotations
 
 import inspect
+import io
 import logging
 import operator
 import os
@@ -42,11 +44,16 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
+from html import escape
 from typing import Any, NamedTuple
 
+import ipywidgets
 import numpy as np
 import tensorflow as tf
+from IPython import get_ipython
+from IPython.display import publish_display_data
 from matplotlib.collections import EllipseCollection
 from matplotlib.colors import to_rgba
 from matplotlib.patches import Circle
@@ -57,11 +64,13 @@ from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from . import style
 from .drawing.figure import SpokenFigure, current_palette, new_axes, returned_axes, speak
+from .live import assets
 
 COUNT = 200  # points: enough to see two moons, few enough to train on all of them at once
 NOISE = 0.12  # standard deviation; the moons come close and hardly overlap
 HIDDEN = 8  # units: the fewest that bend the boundary from every start that was tried
 GRID = 400  # points along each side of the map: the border of units that jump shows no steps
+REACH = 4.0  # of the map of two weights, on each side of 0
 FEW = 5  # up to this many points on the wrong side get large crosses: more would crowd each other
 
 # the first lines of a program that `elsewhere` runs
@@ -743,9 +752,7 @@ def scale(
     return figure
 
 
-def descend(
-    loss: Callable[[Any], Any], start: Sequence[float], *, steps: int, rate: float
-) -> tuple[list[float], Any]:
+def descend(loss: Callable[[Any], Any], start: Sequence[float], *, steps: int, rate: float) -> Any:
     """Gradient descent: at each step the weights lose rate × gradient.
 
     Args:
@@ -755,84 +762,166 @@ def descend(
         rate: The learning rate.
 
     Returns:
-        The loss before each step, and the weights after the last one.
+        The weights at the start and after each step, shape [steps + 1, weights].
 
     Example:
-        >>> losses, weights = descend(lambda w: tf.reduce_sum(w * w), [2.0], steps=2, rate=0.25)
-        >>> losses, weights.tolist()
-        ([4.0, 1.0], [0.5])
+        >>> descend(lambda w: tf.reduce_sum(w * w), [2.0], steps=2, rate=0.25).tolist()
+        [[2.0], [1.0], [0.5]]
     """
     weights = tf.Variable(start, dtype="float32")
 
     def step() -> Any:
         with tf.GradientTape() as tape:
             value = loss(weights)
-        weights.assign_sub(rate * tape.gradient(value, weights))
-        return value
+        return weights.assign_sub(rate * tape.gradient(value, weights))
 
     # Concrete, as in `train`.
     run = tf.function(step, autograph=False).get_concrete_function()
-    return [float(run()) for _ in range(steps)], weights.numpy()
+    return np.array([start, *(run().numpy() for _ in range(steps))])
 
 
 def tastes(
-    titles: Sequence[str],
-    films: Any,
-    runs: Mapping[str, tuple[Sequence[float], Any]],
-    hers: Sequence[str],
+    titles: Sequence[str], films: Any, runs: Mapping[str, Any], hers: Sequence[str]
 ) -> SpokenFigure:
-    """The losses of trainings, and the best films of each, those with the highest scores.
+    """Trainings on a map of the loss, and the best films of each, those with the highest scores.
 
-    A film is a dot, placed by how funny it is and how many hours it lasts; those that were borrowed
-    are filled. Rings mark the best of the last training, squares those of the one before. A dot on
-    a curve marks the lowest loss.
+    On the map, dotted lines part the weights with other best films; where `hers` are the best, it
+    is grey. A film is a dot, placed by how funny it is and how many hours it lasts; those of `hers`
+    are filled. Squares, rings or diamonds mark the best films of each training.
 
     Args:
         titles: The name of each film.
         films: How funny each is, and its hours, shape [n, 2].
-        runs: Name -> the losses and the two weights; one or two names.
-        hers: The titles of the films that were borrowed; as many are the best.
+        runs: "tape", "rule" or "you" -> the two weights after each step, shape [steps, 2].
+        hers: The titles of the films that were chosen; as many are the best.
 
     Returns:
         The figure; its `alt` gives the losses, the weights and the titles of the best films.
 
     Example:
-        >>> runs = {"one": ([2.0, 0.5, 1.0], [1.0, -3.0])}
-        >>> tastes(["Ada", "Bob"], np.eye(2), runs, ["Bob"])
-        one: loss 2, lowest 0.5 at step 1, at the end 1; 1.00 · funny − 3.00 · hours, the best: Ada.
+        >>> tastes(["Ada", "Bob"], np.eye(2), {"rule": [[1.0, -3.0]]}, ["Bob"])
+        rule: loss 5 at the end; 1.00 · funny − 3.00 · hours, the best: Ada.
     """
-    films, borrowed = np.asarray(films), np.isin(titles, hers)
-    figure, (falling, plane), tones = returned_axes(9.5, 3.4, 2)
+    films, chosen = np.asarray(films, float), np.isin(titles, hers)
+    figure, (ground, plane), tones = returned_axes(9.5, 3.7, 2)
+    line = np.linspace(-REACH, REACH, 51)
+    heights = _taste_loss(np.stack(np.meshgrid(line, line), axis=-1), films, chosen)
+    level = ground.contour(line, line, heights, [0.25, 0.5, 1, 2, 4], colors="0.6", linewidths=1)
+    ground.clabel(level, fmt="%g", fontsize=8)
+    angle = np.linspace(0.0, 2.0 * np.pi, 3601)
+    rays = 2.0 * REACH * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    best = np.sort(np.argsort(rays @ films.T)[:, -len(hers) :])
+    for end in rays[1:][np.diff(best, axis=0).any(axis=1)]:
+        ground.plot(*np.outer(end, [0.0, 1.0]), ":", color="0.4", linewidth=1)
+    same = (best == np.flatnonzero(chosen)).all(axis=1)
+    if same.any():
+        first = -np.argmin(same)  # a wedge may contain the angle 0
+        wedge = np.roll(rays, first, axis=0)[np.roll(same, first)]
+        tint = to_rgba(tones.muted, 0.3)
+        words = "here the chosen are the best"
+        ground.fill(*np.array([[0.0, 0.0], *wedge]).T, color=tint, linewidth=0, label=words)
     lines = []
     # Blue and vermillion are for the flow.
-    looks = (("--", tones.variable, "s", 16), ("-", tones.custom, "o", 12))
-    for look, (name, (losses, weights)) in zip(looks[-len(runs) :], runs.items(), strict=True):
-        dashes, tone, mark, size = look
-        low = int(np.nanargmin(losses))
-        first, least, last = (style.number(losses[n], 2) for n in (0, low, -1))
-        said = f"lowest {least} at step {low}, at the end {last}"
-        falling.plot(losses, dashes, color=tone, linewidth=2, label=f"{name}: {said}")
-        falling.plot(low, losses[low], "o", color=tone)
-        taken = np.argsort(films @ np.asarray(weights))[-len(hers) :]
-        funny, hours = weights
+    looks = {
+        "tape": ("--", tones.variable, "s", 16),
+        "rule": ("-", tones.custom, "o", 12),
+        "you": ("", "0.1", "D", 17),
+    }
+    for name, path in runs.items():
+        dashes, tone, mark, size = looks[name]
+        path = np.asarray(path, float)
+        loss = style.number(float(_taste_loss(path[-1], films, chosen)), 2)
+        ground.plot(*path.T, dashes, color=tone, marker=".", markersize=4)
+        end = ground.plot(*path[-1], mark, color=tone, label=f"{name}: loss {loss}")[0]
+        end.set(markersize=9, zorder=5)  # above the numbers of the map
+        count = len(hers) * np.isfinite(path[-1]).all()  # NaN has no best films
+        taken = np.argsort(films @ path[-1])[len(films) - count :]
+        funny, hours = path[-1]
         taste = f"{funny:.2f} · funny + {hours:.2f} · hours".replace("+ -", "− ").replace("-", "−")
         around = plane.plot(*films[taken, ::-1].T, mark, color=tone, label=f"{name}: {taste}")[0]
         around.set(markersize=size, markerfacecolor="none", markeredgewidth=1.5)
-        best = " ".join(titles[n] for n in taken)
-        lines.append(f"{name}: loss {first}, {said}; {taste}, the best: {best}.")
-    plane.plot(*films[~borrowed, ::-1].T, "o", color="0.1", markerfacecolor="white")
-    plane.plot(*films[borrowed, ::-1].T, "o", color="0.1", label="borrowed")
+        named = " ".join(titles[n] for n in taken)
+        lines.append(f"{name}: loss {loss} at the end; {taste}, the best: {named}.")
+    plane.plot(*films[~chosen, ::-1].T, "o", color="0.1", markerfacecolor="white")
+    plane.plot(*films[chosen, ::-1].T, "o", color="0.1", label="chosen")
     for title, (funny, hours) in zip(titles, films, strict=True):
-        plane.annotate(str(title), (hours, funny), (12, -4), textcoords="offset points", size=9)
-    top = 1.25 * falling.dataLim.y1  # space for the legend
-    falling.set(title="loss", xlabel="step", ylim=(0, top))
-    falling.legend(frameon=False, loc="upper right")
-    plane.set(title=f"the best {len(hers)} of each run", xlabel="hours", ylabel="funny")
-    plane.margins(x=0.2)  # space for the titles
-    plane.set_ylim(films[:, 0].min() - 0.1, films[:, 0].max() + 0.65)  # and for the legend
+        name = plane.annotate(str(title), (hours, funny), (0, 13), textcoords="offset points")
+        name.set(size=9, ha="center")
+    ground.set(title="the loss, as a map", xlabel="weight of funny", ylabel="weight of hours")
+    ground.set(xlim=(-REACH, REACH), ylim=(-REACH, REACH))
+    ground.legend(loc="upper left", markerscale=0.8)
+    plane.set(title=f"the best {len(hers)} of each", xlabel="hours", ylabel="funny")
+    plane.margins(x=0.1)
+    plane.set_ylim(films[:, 0].min() - 0.15, films[:, 0].max() + 0.65)  # space for the legend
     plane.legend(frameon=False, loc="upper left", markerscale=0.7)
     figure.alt = "\n".join(lines)
     return figure
+
+
+class Sliders(ipywidgets.VBox):
+    """A picture with sliders; without a kernel, the picture as it starts.
+
+    Args:
+        picture: A function of numbers that returns a `SpokenFigure`.
+        **given: The range of each number, (low, high, start).
+
+    Example:
+        >>> Sliders(stairs, k=(1.0, 1.6, 1.5))
+        Stairs of 40 presses from 1 at k = 1.5.
+        They wind inwards, to 0.08 and 0.99.
+        z = cos(kz) at 0.610.
+    """
+
+    def __init__(self, picture: Callable[..., SpokenFigure], **given: tuple[float, ...]) -> None:
+        self.picture, self.image = picture, ipywidgets.HTML()
+        how = {"step": 0.01, "layout": {"width": "28em"}}
+        self.dials = {
+            name: ipywidgets.FloatSlider(start, min=low, max=high, description=name, **how)
+            for name, (low, high, start) in given.items()
+        }
+        for dial in self.dials.values():
+            dial.observe(self._draw, "value")
+        self._draw()
+        super().__init__([*self.dials.values(), self.image], _dom_classes=["cgviz-sliders"])
+
+    def _draw(self, *_: Any) -> None:
+        figure = self.picture(**{name: dial.value for name, dial in self.dials.items()})
+        self.words, buffer = figure.alt, io.BytesIO()
+        figure.savefig(buffer, format="png", dpi=100)
+        words = escape(self.words).replace("\n", "&#10;")
+        source = b64encode(buffer.getvalue()).decode()
+        image = f'<img alt="{words}" src="data:image/png;base64,{source}" style="max-width:100%">'
+        self.image.value = image
+
+    def __repr__(self) -> str:
+        return self.words
+
+    def _ipython_display_(self) -> None:
+        """Show the sliders and, as a second output that is hidden below them, a picture."""
+        if not hasattr(get_ipython(), "kernel"):
+            raise NotImplementedError  # and IPython goes on to the text
+        shown = self._repr_mimebundle_()
+        publish_display_data({kind: x for kind, x in shown.items() if kind != "text/plain"})
+        self.show_still()
+
+    def show_still(self) -> None:
+        """Show the picture alone, as where no kernel runs."""
+        picture = f'{assets.still()}<div class="cgviz-still">{self.image.value}</div>'
+        publish_display_data({"text/html": picture, "text/plain": self.words})
+
+
+def _taste_loss(weights: Any, films: Any, chosen: Any) -> Any:
+    """The loss of lesson 11 at weights of shape [..., 2]; the cut is found by halving."""
+    scores = weights @ films.T
+    low, high = scores.min(axis=-1) - 9.0, scores.max(axis=-1) + 9.0
+    for _ in range(40):
+        cut = (low + high) / 2.0
+        # -log(degree); without an overflow where a degree is almost 0
+        with np.errstate(invalid="ignore"):  # NaN, where a training broke
+            each = np.logaddexp(0.0, (cut[..., None] - scores) / 0.4)
+        few = np.exp(-each).sum(axis=-1) < np.sum(chosen)
+        low, high = np.where(few, low, cut), np.where(few, cut, high)
+    return each[..., chosen].mean(axis=-1)
 
 
 def _right(network: Callable[..., Any]) -> Any:

@@ -779,7 +779,7 @@ PICTURES = {
     "curves": lambda: moons.curves("x", np.arange(9.0), {"a": np.arange(9.0)}).figure,
     "stairs": lambda: moons.stairs(1.5),
     "scale": lambda: moons.scale(["Ada", "Bob"], [-1.0, 1.0], 0.0, lambda t, x: tf.sigmoid(x - t)),
-    "tastes": lambda: moons.tastes(*FILMS, {"one": ([2.0, 1.0], [1.0, -3.0])}, ["Bob"]),
+    "tastes": lambda: moons.tastes(*FILMS, {"rule": [[1.0, -3.0]]}, ["Bob"]),
     "sketch": lambda: orbit.sketch(1.0, 0.8),
     "arrows": lambda: orbit.arrows(0.5, ([0.0], [0.5]), ([0.0], [-4.0])),
     "on_sky": lambda: orbit.on_sky(),
@@ -1123,7 +1123,7 @@ def test_no_name_lies_on_a_dot_on_another_name_or_on_the_cut_of_lesson_11():
     scores = films @ [2.0, -1.0]
     for figure in (
         moons.scale(titles, scores, -0.7, lambda t, x: tf.sigmoid((x - t) / 0.4)),
-        moons.tastes(titles, films, {"one": ([2.0], [2.0, -1.0])}, titles[-3:]),
+        moons.tastes(titles, films, {"rule": [[2.0, -1.0]]}, titles[-3:]),
     ):
         ax = figure.axes[-1]
         figure.draw_without_rendering()
@@ -1139,18 +1139,16 @@ def test_no_name_lies_on_a_dot_on_another_name_or_on_the_cut_of_lesson_11():
 
 def test_around_the_films_that_its_weights_would_take_is_the_mark_of_a_training():
     films = np.array([[0.8, 2.7], [0.6, 2.1], [0.0, 1.0], [0.7, 1.4]])
-    runs = {"one": ([3.0, np.nan], [4.0, 0.5]), "other": ([2.0, 0.5, 1.0], [2.0, -1.0])}
+    runs = {"tape": [[1.0, 1.0], [4.0, 0.5]], "rule": [[1.0, 1.0], [2.0, -1.0]]}
     figure = moons.tastes(list("abcd"), films, runs, ["b", "d"])
-    falling, plane = figure.axes
-    for line, (losses, _) in zip(falling.lines[::2], runs.values(), strict=True):
-        np.testing.assert_array_equal(line.get_ydata(), losses)
-    lowest = [dot.get_xydata().tolist() for dot in falling.lines[1::2]]
-    assert lowest == [[[0.0, 3.0]], [[1.0, 0.5]]]
-    said = "lowest 3 at step 0, at the end NaN", "lowest 0.5 at step 1, at the end 1"
-    told = [text.get_text() for text in falling.get_legend().get_texts()]
-    assert told == [f"{name}: {text}" for name, text in zip(runs, said, strict=True)]
+    ground, plane = figure.axes
+    for walk, end, path in zip(
+        ground.lines[-4::2], ground.lines[-3::2], runs.values(), strict=True
+    ):
+        np.testing.assert_array_equal(walk.get_xydata(), path)
+        np.testing.assert_array_equal(end.get_xydata(), path[-1:])
     flow = ("C0", "C1", style.LIGHT.forward, style.LIGHT.backward)
-    assert not any(same_color(line.get_color(), tone) for line in falling.lines for tone in flow)
+    assert not any(same_color(line.get_color(), tone) for line in ground.lines for tone in flow)
     square, ring, rest, theirs = plane.lines
     for mark, look, taken in ((square, "s", [3, 0]), (ring, "o", [1, 3])):
         assert mark.get_xydata().tolist() == films[taken, ::-1].tolist()
@@ -1165,14 +1163,63 @@ def test_around_the_films_that_its_weights_would_take_is_the_mark_of_a_training(
     assert named == {n: (h, f) for n, (f, h) in zip("abcd", films, strict=True)}
     tastes = "4.00 · funny + 0.50 · hours", "2.00 · funny − 1.00 · hours"
     told = [text.get_text() for text in plane.get_legend().get_texts()]
-    assert told == [f"one: {tastes[0]}", f"other: {tastes[1]}", "borrowed"]
+    assert told == [f"tape: {tastes[0]}", f"rule: {tastes[1]}", "chosen"]
+    losses = [text.get_text() for text in ground.get_legend().get_texts()][1:]
     assert figure.alt == (
-        f"one: loss 3, {said[0]}; {tastes[0]}, the best: d a.\n"
-        f"other: loss 2, {said[1]}; {tastes[1]}, the best: b d."
+        f"{losses[0]} at the end; {tastes[0]}, the best: d a.\n"
+        f"{losses[1]} at the end; {tastes[1]}, the best: b d."
     )
-    alone = moons.tastes(list("abcd"), films, {"one": ([1.0], [-0.5, -1.0])}, ["b", "d"])
-    assert alone.axes[1].lines[0].get_marker() == "o"
+    alone = moons.tastes(list("abcd"), films, {"you": [[-0.5, -1.0]]}, ["b", "d"])
+    assert alone.axes[1].lines[0].get_marker() == "D"
     assert "−0.50 · funny − 1.00 · hours, the best: d c." in alone.alt
+    broken = moons.tastes(list("abcd"), films, {"rule": [[1.0, 1.0], [np.nan] * 2]}, ["b", "d"])
+    assert not broken.axes[1].lines[0].get_xydata().size
+    assert broken.alt.startswith("rule: loss NaN")
+
+
+@pytest.mark.parametrize("taste", [(2.0, -1.0), (2.0, 0.0), (-3.0, 0.5), (0.5, -2.0)])
+def test_on_the_map_of_lesson_11_the_weights_that_take_the_chosen_films_are_grey(taste):
+    """Wherever the wedge lies, also across the angle 0."""
+    films, titles = np.array([FUNNY, HOURS]).T, np.arange(8).astype(str)
+    best = np.sort(np.argsort(films @ taste)[-3:])
+    ground = moons.tastes(titles, films, {"you": [taste]}, titles[best]).axes[0]
+    (grey,) = ground.patches
+    for angle in np.linspace(0.003, 2.0 * np.pi, 90):
+        weights = np.array([np.cos(angle), np.sin(angle)])
+        inside = grey.get_path().contains_point(weights)
+        assert inside == (set(np.argsort(films @ weights)[-3:]) == set(best))
+    assert len({tuple(line.get_xydata()[-1]) for line in ground.lines[:-2]}) == 10  # wedges
+    none = moons.tastes(titles, films, {"you": [taste]}, titles[[CANAL, AUNT, FROST]]).axes[0]
+    assert not none.patches
+
+
+def test_the_loss_on_the_map_of_lesson_11_is_the_one_that_is_trained():
+    films, chosen = np.array([FUNNY, HOURS]).T, np.isin(np.arange(8), HERS)
+    for weights, loss in (([1.0, 1.0], 1.84), ([4.0, -1.76], 0.29)):
+        x = films @ weights
+        degrees = 1.0 / (1.0 + np.exp((cut_of(x) - x) / 0.4))
+        expected = -np.log(degrees[HERS]).mean()
+        found = moons._taste_loss(np.array(weights), films, chosen)
+        assert found == pytest.approx(expected, rel=1e-5)
+        assert found == pytest.approx(loss, abs=0.005)
+
+
+def test_a_slider_draws_its_picture_again_and_without_a_kernel_the_picture_is_shown(monkeypatch):
+    shown = []
+    monkeypatch.setattr(moons, "publish_display_data", shown.append)
+    sliders = moons.Sliders(moons.stairs, k=(1.0, 1.6, 1.5), start=(0.0, 1.0, 0.65))
+    with pytest.raises(NotImplementedError):
+        sliders._ipython_display_()
+    monkeypatch.setattr(moons, "get_ipython", lambda: type("Shell", (), {"kernel": None})())
+    sliders._ipython_display_()
+    live, still = shown
+    assert [*live] == ["application/vnd.jupyter.widget-view+json"]
+    assert sliders.image.value in still["text/html"]
+    assert still["text/plain"] == repr(sliders) == moons.stairs(1.5, start=0.65).alt
+    before = sliders.image.value
+    sliders.dials["k"].value = 1.2
+    assert repr(sliders) == moons.stairs(1.2, start=0.65).alt
+    assert sliders.image.value != before
 
 
 FUNNY = np.array([0.6, 0.3, 0.0, 0.0, 0.8, 0.9, 0.6, 0.7])  # the eight films of lesson 11

@@ -31,13 +31,15 @@ def run(notebook: NotebookNode, folder: Path) -> None:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Show views and traces as HTML."""
+    """Show views, traces and sliders as HTML."""
     from cgviz.graph import Trace
     from cgviz.live.view import View
+    from cgviz.moons import Sliders
 
     def show(shown: View) -> None:
         display({"text/html": shown.embed(), "text/plain": shown.words}, raw=True)
 
     formatter = shell.display_formatter.ipython_display_formatter
     formatter.for_type(View, show)
+    formatter.for_type(Sliders, Sliders.show_still)
     formatter.for_type(Trace, lambda trace: show(trace.view()))
