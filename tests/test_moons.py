@@ -1970,17 +1970,6 @@ def test_a_loss_by_hand_falls_to_its_lowest_and_dies_where_p_is_one():
     assert z[151].numpy() == pytest.approx(16.67, abs=0.005)
     assert np.isnan(by_hand(run.network, *moons.data()))
 
-    def from_logits(network, points, labels):  # with its lines
-        z = network(points)
-        return tf.reduce_mean(labels * tf.nn.softplus(-z) + (1.0 - labels) * tf.nn.softplus(z))
-
-    for loss in (from_logits, moons.cross_entropy):
-        stable = moons.train(moons.Network(tf.tanh), loss, rate=5.0)
-        # Some last bits apart: how many, differs between processors.
-        np.testing.assert_allclose(stable.losses[:109], run.losses, rtol=0.0, atol=2e-6)
-        assert stable.losses[-1] == pytest.approx(0.0039, abs=5e-5)
-        assert (np.diff(stable.losses[9:]) < 0.0).all()
-        assert stable.percent == 100
     def swapped(network, points, labels):
         return by_hand(network, points, 1.0 - labels)
 
@@ -1995,3 +1984,14 @@ def test_a_loss_by_hand_falls_to_its_lowest_and_dies_where_p_is_one():
         assert labels[point, 0] == label
     assert np.flatnonzero(tf.sigmoid(z) == 1.0).tolist() == [44]
 
+    def from_logits(network, points, labels):  # with its lines
+        z = network(points)
+        return tf.reduce_mean(labels * tf.nn.softplus(-z) + (1.0 - labels) * tf.nn.softplus(z))
+
+    for loss in (from_logits, moons.cross_entropy):
+        stable = moons.train(moons.Network(tf.tanh), loss, rate=5.0)
+        # Some last bits apart: how many, differs between processors.
+        np.testing.assert_allclose(stable.losses[:109], run.losses, rtol=0.0, atol=2e-6)
+        assert stable.losses[-1] == pytest.approx(0.0039, abs=5e-5)
+        assert (np.diff(stable.losses[9:]) < 0.0).all()
+        assert stable.percent == 100
