@@ -3,6 +3,7 @@
 import ast
 import itertools
 import re
+import textwrap
 from pathlib import Path
 
 import nbformat
@@ -171,6 +172,16 @@ def test_a_lesson_ends_with_a_turn_a_summary_and_links_that_lead_somewhere(lesso
     assert "**Next:**" in texts[-1] or lesson == LESSONS[-1]
     for target in re.findall(r"\]\(([^)#]+\.ipynb)\)", text):
         assert (NOTEBOOKS / target).is_file(), target
+
+
+def test_lesson_05_quotes_the_lines_of_a_training_step():
+    quoted = re.search(
+        r"<summary>The lines in <code>moons.train</code>.*?```python\n(.*?)```",
+        "\n".join(prose(read(NOTEBOOKS / "05_nested_gradients.ipynb"))),
+        flags=re.S,
+    )
+    moons = (NOTEBOOKS.parent / "cgviz" / "moons.py").read_text(encoding="utf-8")
+    assert textwrap.indent(quoted.group(1), "        ") in moons
 
 
 def test_neighbours_link_to_each_other():
