@@ -964,9 +964,9 @@ def _map(ax: Any, run: Run, look: style.Palette, broken: bool, units: bool) -> i
     missed = points[~_right(run.network) & (not broken)]  # NaN > 0 is False, but NaN is no answer
     if units:
         _units(ax, run.network, look)
-    # Crosses lie behind their points, which stay legible; if few, they are large, to be noticed.
+    # Crosses lie behind the points, or above them if units are drawn; few are large, to be noticed.
     size, width = (9, 0.9) if units or len(missed) > FEW else (15, 1.4)
-    crosses = ax.plot(*missed.T, "x", color=look.text, markersize=size, markeredgewidth=width)
+    crosses = ax.plot(*missed.T, "x", color=look.text, ms=size, mew=width, zorder=2 + units)
     if width > 1:  # they must stand out on the border, too
         crosses[0].set_path_effects([withStroke(linewidth=4, foreground=look.paper)])
     _moons(ax, points, look)
