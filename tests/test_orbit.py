@@ -138,10 +138,11 @@ def test_the_other_orbit_is_at_rest_by_its_own_slopes_and_would_move_in_e_by_the
 
 
 @pytest.mark.parametrize(
-    ("name", "ends", "loss"), [("solution", 0.894, 60.1), ("without_e", 0.867, 63.5)]
+    ("name", "ends", "loss", "suns"),
+    [("solution", 0.894, 60.1, 4.14), ("without_e", 0.867, 63.5, 3.04)],
 )
 def test_only_with_the_whole_rule_does_the_fit_end_at_the_same_orbit_from_another_guess(
-    lesson, name, ends, loss
+    lesson, name, ends, loss, suns
 ):
     guess = lesson["guess"].copy()
     guess[1] = 0.75
@@ -149,6 +150,7 @@ def test_only_with_the_whole_rule_does_the_fit_end_at_the_same_orbit_from_anothe
         found, losses = orbit.fit(misses_of(lesson, name), guess)
     assert found[1] == pytest.approx(ends, abs=5e-4)
     assert losses[-1] == pytest.approx(loss, abs=0.05)
+    assert round(orbit.size(found[3:]) ** 3 / found[0] ** 2 / 1e6, 2) == suns
 
 
 def test_without_the_rules_part_for_e_the_fit_ends_at_another_orbit_and_a_third_less_mass(lesson):
