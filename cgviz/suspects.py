@@ -16,10 +16,10 @@ C | distance | too few | an error would count the gradients
 L | weighted | only dx | the function would use a variable
 F | sine | dtype | an error would name two dtypes
 A | reciprocal | upstream | what goes out would be the same for every upstream
-B | root | local | what goes out would be what came in
+B | root | local | the rule would send back what it received
 D | fourth | new x | the slope would be right, but for another x
 K | ratio | swapped | two inputs would have each other's gradients
-H | share | no gradient | a gradient would be None, and no rule would be at fault
+H | share | no gradient | a gradient would be None, and there would be no custom rule
 M | quarters | ignored | the function would have a rule, but its gradient be None
 I | entropy | tf.where | the value would be finite, but a part of the gradient NaN
 G | soft_maximum | overflow | the value would not be finite
@@ -43,7 +43,7 @@ def accuse(**letters):
 
     Example:
         >>> accuse(share="B")
-        share: not B. With B, what goes out would be what came in.
+        share: not B. With B, the rule would send back what it received.
         >>> accuse(share="H")
         ✓ share: H, right
         1...  def share(scores):

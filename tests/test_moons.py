@@ -1968,6 +1968,7 @@ def test_a_loss_by_hand_falls_to_its_lowest_and_dies_where_p_is_one():
     z = run.network(moons.data()[0])[:, 0]
     assert np.flatnonzero(tf.sigmoid(z) == 1.0).tolist() == [151]
     assert z[151].numpy() == pytest.approx(16.67, abs=0.005)
+    assert tf.exp(-z)[151].numpy() == pytest.approx(5.8e-8, abs=5e-10)
     assert np.isnan(by_hand(run.network, *moons.data()))
 
     def swapped(network, points, labels):
