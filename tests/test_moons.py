@@ -258,13 +258,17 @@ def test_of_swapped_gradients_two_units_stay_near_and_six_end_far_out_at_every_p
         seen.append(np.abs(h))
         return swapped(h, tf.exp(-h * h))
 
-    moons.train(moons.Network(noting), graph=False)
+    losses = moons.train(moons.Network(noting), graph=False).losses
     assert np.shape(seen) == (300, 200, 8)
     assert np.max(seen, axis=(0, 1))[[0, 3]].max() < 2.1
     assert np.min(seen[-1], axis=0)[[1, 2, 4, 5, 6, 7]].min() > 50_000
     assert np.max(seen[0]) == pytest.approx(3.0, abs=0.005)
     largest = np.max(seen, axis=1)[:, [1, 2, 4, 5, 6, 7]]
-    assert np.all((np.diff(largest, axis=0) > 0.0) | (largest[:-1] < 10.0)), "nothing calls it back"
+    assert np.all((np.diff(largest, axis=0) > 0.0) | (largest[:-1] < 10.0)), "nothing pulls it back"
+    took_off = np.max(seen[30], axis=0) > 4.0 * np.max(seen[0], axis=0)
+    assert 0 < np.count_nonzero(took_off) < 6, "the first of the six"
+    assert losses[30] > losses[15] + 0.05, "the loss rose for a while"
+    assert losses[-1] < losses[15] < losses[0]
 
 
 def test_where_swapped_gradients_leave_88_percent_the_border_is_the_straight_one():
