@@ -36,7 +36,7 @@ const PICTURE = [
     run: (view) => view.undo() },
   { name: "Zoom out", keys: ["-"], sign: "\u2212", run: (view) => view.zoom(0.8) },
   { name: "Zoom in", keys: ["+", "="], sign: "+", run: (view) => view.zoom(1.25) },
-  { name: "Fit", keys: ["0"], title: "All of it in sight", run: (view) => view.showAll() },
+  { name: "Fit", keys: ["0"], title: "All of it in sight", run: (view) => view.zoom() },
   { name: "Present", keys: ["f"], title: "The picture over the whole screen",
     run: (view) => view.present(!view.state.presenting) },
 ];

@@ -27,8 +27,7 @@ export function built(part, step, make = h) {
 /** Replace the children of an element by these, unless they are the same; empty ones, such as null, are left out. */
 export function fill(element, ...children) {
   const found = children.filter((child) => ![null, undefined, false, ""].includes(child));
-  const { childNodes } = element;
-  const same = found.length === childNodes.length && found.every((child, n) => child === childNodes[n]);
+  const same = found.length === element.childNodes.length && found.every((child, n) => child === element.childNodes[n]);
   if (!same) element.replaceChildren(...found);
   return element;
 }

@@ -7,9 +7,8 @@ const PATIENCE = 8000; // milliseconds without an answer before that is said: a 
 const SETTLED = 180; // milliseconds without a move, after which all numbers and the curves are asked for
 
 /** A number in so many significant digits, as Python writes it; whole numbers in full. */
-export function number(x, digits = 4) {
-  return String(Number.isInteger(x) ? x : Number(x.toPrecision(digits))).replaceAll("-", "\u2212");
-}
+export const number = (x, digits = 4) =>
+  String(Number.isInteger(x) ? x : Number(x.toPrecision(digits))).replaceAll("-", "\u2212");
 
 /** The one of these numbers that is nearest to x. */
 export const nearest = (all, x) => all.reduce((best, each) => (Math.abs(each - x) < Math.abs(best - x) ? each : best));

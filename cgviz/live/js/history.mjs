@@ -7,8 +7,7 @@ const MOMENT = "step:"; // before the number of a kept step: the name by which i
 const BETWEEN = 800; // milliseconds from one step to the next: long enough to read a number
 
 export function makeHistory(view) {
-  const { cache, doc: { history: doc } } = view;
-  const { kept, parted } = doc;
+  const { cache, doc: { history: doc, history: { kept, parted } } } = view;
   const shown = () => Math.max(kept.findIndex((step) => cache.names.includes(MOMENT + step)), 0);
   const open = (step, then) => view.choose(MOMENT, step === kept[0] ? "" : MOMENT + step, then);
   const last = kept.length - 1;

@@ -102,8 +102,5 @@ export function judge(text, question) {
   return known.find(([, meant]) => all(given, meant, question.noise))?.[0] ?? question.hint;
 }
 
-export const VERDICTS = {
-  right: "Right.",
-  unreadable: "Type a number, such as 6 or \u22120.25.",
-  count: "The answer has #.",
-};
+const UNREADABLE = "Type a number, such as 6 or \u22120.25.";
+export const VERDICTS = { right: "Right.", unreadable: UNREADABLE, count: "The answer has #." };

@@ -104,7 +104,6 @@ export class View {
     Object.assign(this.state, changes);
     this.paint();
   }
-
   /** Show the state, and with `follow` scroll to where something happens. */
   paint(follow) {
     const { state, questions, clock, history, parts, pictures: [{ answers }] } = this;
@@ -127,7 +126,6 @@ export class View {
     if (follow) this.follow(); // below the sentence, which may have several lines, nothing is in sight
     this.overlay();
   }
-
   /** Draw what lies on the pictures: a path of the chain rule, or else, while presenting, the equations of the op. */
   overlay(path, picture = this.picture) {
     const { state, questions } = this;
@@ -135,7 +133,6 @@ export class View {
     if (picture.lit || !state.presenting || this.explore || questions.openAt(state.step).length) return;
     for (const picture of this.pictures) stay(picture, this.stepOn(picture.page), questions.hidden.nodes);
   }
-
   /** Pages, each in the direction that suits the space of this view, which is the screen while presenting. */
   directed(pages) {
     const { width, stages, state: { presenting } } = this;
@@ -149,12 +146,10 @@ export class View {
     if (!held) this.toField();
     this.share();
   }
-
   /** To type at once, unless what is elsewhere has the focus. */
   toField() {
     if (document.activeElement === document.body || this.root.contains(this.focused)) focus(this.field);
   }
-
   /** Go to the next moment, and let its numbers fly. Returns the milliseconds that they take. */
   advance() {
     const { step } = this.state;
@@ -172,13 +167,11 @@ export class View {
     this.pictures[0].flight.push(...[...told, this.status].map((x) => x.animate({ opacity: [0, 0, 1] }, times[0])));
     return Math.max(...times);
   }
-
   /** Show another moment without telling Python. */
   moveTo(step) {
     Object.assign(this.state, { step: this.moment(step), moved: true });
     this.paint(true);
   }
-
   /** The last moment that is neither after a step nor after an open question. */
   moment(step) {
     const every = moments(this.clock);
@@ -191,13 +184,11 @@ export class View {
     if (!state.playing && next(this.clock, state.step) === state.step) this.go(-Infinity);
     return this.play(state.playing ? 0 : PAUSE / state.speed);
   }
-
   /** Go on while it plays. Returns the milliseconds until the next time; 0 at the end and at a question. */
   tick() {
     const { step, speed } = this.state;
     return this.moment(next(this.clock, step)) === step ? 0 : this.advance() + PAUSE / speed;
   }
-
   /** Tell Python soon which moment and which pass are shown. */
   share() {
     this.sharing ||= setTimeout(() => {
@@ -237,7 +228,6 @@ export class View {
       onpointerleave: () => this.trace(picture),
     };
   }
-
   /** Light up the paths of the chain rule that end with a link, whose gradient is a term of a sum, once told. */
   trace(picture, link) {
     const { flight, lit, over, page } = picture;
@@ -249,20 +239,17 @@ export class View {
     const path = found.length > 1 ? { links: found.flatMap(({ links }) => links), rows: [] } : found[0];
     if (path || lit) this.overlay(path, picture);
   }
-
   /** Open or close a scope; choose a node, or undo its choice. */
   press({ kind, i, name, side }) {
     const again = this.state.side === side && this.state.selected === i;
     return kind === "frame" ? this.turnOver(name) : this.set({ side, selected: again ? null : i });
   }
-
   /** Unpin the path, or else stop presenting, or else undo the choice of a node. */
   leave() {
     const { pinned, presenting } = this.state;
     if (presenting && !pinned) this.present(false);
     else this.set(pinned ? { pinned: null } : { selected: null });
   }
-
   /** Show the picture alone, over the whole screen; or as before, as large as it was. */
   present(presenting) {
     const { back } = this;
@@ -292,7 +279,6 @@ export class View {
     if (height) this.paint(true); // to keep equations in sight
     else if (Math.abs(wider) >= SCROLLBAR) this.follow(); // else who has scrolled the picture reads on
   }
-
   /** Keep a question in sight, then the op of this moment, the numbers around it, and what they add up to. */
   follow() {
     for (const picture of this.pictures) {
@@ -307,17 +293,12 @@ export class View {
       reveal(picture, ...asked, display.nodes[node], ...moved);
     }
   }
-
+  /** Zoom by a factor, or else show all of every picture. */
   zoom(factor) {
     this.remember();
-    zoom(this.picture, factor);
+    if (factor) zoom(this.picture, factor);
+    else this.fit(this.pictures, true);
   }
-
-  showAll() {
-    this.remember();
-    this.fit(this.pictures, true);
-  }
-
   /** What moves the cameras back to where they are now. */
   cameras() {
     const found = this.pictures.map(({ k, fitted, box }) => [k, fitted, box.scrollLeft, box.scrollTop]);
@@ -328,7 +309,6 @@ export class View {
       picture.box.scrollTo(...place);
     });
   }
-
   /** Keep the page and the cameras for `undo`, before they change. */
   remember() {
     const { which, names } = this.cache;
@@ -358,7 +338,6 @@ export class View {
     this.fit(this.pictures);
     this.paint(true);
   }
-
   /** Show the pages that are wanted, those at hand or else asked of Python, and `then` go on. */
   want(then) {
     const { pages, which, names } = this.cache;
@@ -366,7 +345,6 @@ export class View {
     if (pages) this.show(pages);
     else this.model.send({ ask: "pages", which, toggled: names });
   }
-
   /** Show pages; where only numbers differ, in the pictures that are there. */
   show(pages) {
     const { then } = this;
@@ -381,7 +359,6 @@ export class View {
     then?.();
     this.share();
   }
-
   /** Show other pictures, or these `turned` to another direction; what has the focus keeps it, or a picture gets it. */
   replace(pages, turned) {
     const { focused, pictures, stages, state } = this;
@@ -404,7 +381,6 @@ export class View {
     this.cache.turn(which);
     this.want();
   }
-
   /** Open or close a scope or a custom op; by keyboard the focus stays on it. */
   turnOver(name) {
     const { cache, panel } = this;
@@ -418,7 +394,6 @@ export class View {
       if (inPanel) focus(panel.element.querySelector("button[aria-expanded]"));
     });
   }
-
   /** Want `name` alone of those that begin with these words, or none for "": one of repeats, a step of a training. */
   choose(words, name, then) {
     const { cache } = this;
@@ -429,7 +404,6 @@ export class View {
       then?.();
     });
   }
-
   /** Choose the node of an op or a variable. */
   goTo(side, name) {
     const { display, search: { rows, at } } = this.pages[side];
@@ -438,7 +412,6 @@ export class View {
     reveal(this.pictures[side], display.nodes[i]);
     this.set({ side, selected: i });
   }
-
   /** Go to what has this name: open the closed scopes around it, or show the one of repeats that it is in. */
   find(name, what) {
     const { cache, page: { search: { rows, at, open } }, state } = this;
@@ -459,7 +432,6 @@ export class View {
     if (panels && cache.kept.has(key)) cache.kept.get(key)[side].panels = panels;
     if (key === cache.key) this.show(cache.pages);
   }
-
   /** Show the numbers at the values of the sliders, or whole pages where the picture has changed, too. */
   numbers({ pages, texts, panels }) {
     const [page] = this.pages;
