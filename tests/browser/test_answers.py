@@ -70,6 +70,35 @@ def test_each_field_is_on_its_own_question_mark_and_on_nothing_else(
     assert asked == page.evaluate(f"{VIEW}.questions.all.length")
 
 
+@pytest.mark.parametrize("width", [420, 1280])
+@pytest.mark.parametrize("name", ["fan_out", "variables", "custom_body"])
+def test_a_field_touches_no_line_also_with_its_outline(page, tmp_path, name, width):
+    page.set_viewport_size({"width": width, "height": 900})
+    quiz(page, tmp_path, name, "downstream")
+    page.evaluate(f"{VIEW}.go(1e9)")
+    gaps = f"""() => {{
+      const {{ answers, parts, k }} = {VIEW}.pictures[0];
+      const lines = parts.filter(({{ role }}) => ["forward", "backward"].includes(role));
+      return [...answers.querySelectorAll("input")].flatMap((field) => {{
+        field.focus();
+        const {{ outlineOffset, outlineWidth }} = getComputedStyle(field);
+        const ring = Math.max(parseFloat(outlineOffset) + parseFloat(outlineWidth), 0);
+        const {{ left, top, right, bottom }} = field.getBoundingClientRect();
+        return lines.map(({{ element }}) => {{
+          const place = element.getScreenCTM(), half = parseFloat(getComputedStyle(element).strokeWidth) / 2;
+          const far = Array.from({{ length: element.getTotalLength() }}, (_, at) => {{
+            const {{ x, y }} = element.getPointAtLength(at).matrixTransform(place);
+            return Math.hypot(Math.max(left - x, x - right, 0), Math.max(top - y, y - bottom, 0)) / k;
+          }});
+          return Math.min(...far) - half - ring;
+        }});
+      }});
+    }}"""  # noqa: E501
+    found = page.evaluate(gaps)
+    assert found
+    assert min(found) > 2
+
+
 def test_the_field_is_in_sight_where_the_op_of_the_moment_is_far_away(page, tmp_path):
     """The sum at M in lesson 10, whose last term comes over a long arrow from the other end."""
 

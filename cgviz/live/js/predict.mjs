@@ -55,8 +55,8 @@ export function ask(q, display, done, told) {
   const part = section(q.text, h("p", {}, button("Check", decide), " ", button("Reveal", () => done(true))), verdict);
   const [of, i] = q.link === null ? ["node", q.node] : ["link", q.link];
   const label = display.texts.find((text) => text.of === of && text.i === i && text.role === "gradient");
-  const [width, height] = q.size;
-  const [x, y] = [label.x - ALIGNED[label.anchor] * width, label.y - ALIGNED[label.side] * height];
+  const [width, height] = q.size.map((size) => size - 4); // 2 points clear of its place on each side, and so of arrows
+  const [x, y] = [["x", "anchor"], ["y", "side"]].map(([at, by], n) => label[at] - ALIGNED[label[by]] * q.size[n] + 2);
   return { section: part, field: s("foreignObject.answer", { x, y, width, height }, input) };
 }
 
