@@ -2,7 +2,7 @@
 // That is painted in its final state at once. All that moves lies on top or fades in, so to land is to cancel.
 import { boxOf } from "./camera.mjs";
 import { fill, s, toggle } from "./dom.mjs";
-import { makeText, mark, write } from "./picture.mjs";
+import { makeText, mark, waiting, write } from "./picture.mjs";
 import { nodeAt, previous, textAt } from "./time.mjs";
 
 export const DURATION = 1800; // milliseconds at speed 1: time to read two numbers and their product
@@ -90,7 +90,7 @@ export function fly(picture, step, duration, hidden, done) {
     let [words, since] = [before, 0];
     for (const n of ways) {
       const text = layer.appendChild(makeText(part));
-      write(text, words);
+      write(text, words || waiting(texts.written[part.k]));
       if (!still) animate(text, { opacity: [1, 1] }, since, landing(n));
       words = landedOn(words, texts.links[leave[n].i].gradient);
       since = landing(n);

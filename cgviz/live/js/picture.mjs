@@ -69,6 +69,9 @@ function classesOf(display, of, i) {
 export const makeText = ({ role, x, y, anchor, side, size }) =>
   s(`text.${role}`, { x, y, "text-anchor": anchor, "data-side": side, "font-size": size, "aria-hidden": "true" });
 
+/** What the gradient in a node says before a number has come: what it will be called, if that is known. */
+export const waiting = (versions) => `${/^(gradient|d\w+\/d\w+) = /.exec(versions.at(-1)[1])?.[0] ?? ""}…`;
+
 /** Change what a text says, or lay it out `again`; above or below its point it stays clear of it with all its lines. */
 export function write(element, words, again) {
   if (element.cgvizWords === words && !again) return;
@@ -106,9 +109,11 @@ export function paintPicture(picture, { step, selected, hidden }) {
     if (turned) toggle(part.element, "now", (part.current = now));
     if (part.k === undefined) continue;
     const [, words, differs] = texts.written[part.k].findLast(([from]) => from <= step) ?? [0, ""];
-    const asked = part.role === "gradient" && hidden[`${part.of}s`].has(part.i);
+    const back = part.role === "gradient";
+    const said = words || (back && part.of === "node" ? waiting(texts.written[part.k]) : "");
     toggle(part.element, "differs", (part.differs = differs));
-    write(part.element, asked && (words || part.of === "node") ? "?" : words, turned); // a link's waits for its arrow
+    const asked = said && back && hidden[`${part.of}s`].has(part.i); // a link's waits for its arrow
+    write(part.element, asked ? "?" : said, turned);
   }
   for (const { g, kind, i } of picture.items) {
     const words = kind === "frame" ? `${display.frames[i].label}: scope` : spoken(page, i, step, hidden.nodes.has(i));
