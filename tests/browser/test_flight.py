@@ -123,7 +123,7 @@ def test_a_sum_says_at_every_moment_of_the_flight_what_has_landed(page, tmp_path
         page.evaluate(SUMS, 0)  # it waits, until what is told has come up on its node
         page.wait_for_timeout(200)
         words += [page.evaluate(SUMS, share * duration) for share in (0.0, 0.5, 0.9, 0.999)]
-    assert words[:4] == ["", "", "2 + …", "2 + 2 + …"]
+    assert words[:4] == ["gradient = …", "gradient = …", "2 + …", "2 + 2 + …"]
     assert words[4:] == ["2 + 2 + …"] * 3 + ["gradient = 2 + 2 + 3 = 7"]
 
 
@@ -166,25 +166,85 @@ def test_a_chip_at_the_border_is_not_cut(page, tmp_path):
     assert page.evaluate(inside)
 
 
+# The words of an element that are seen now, at some shares of the time in which they fade in.
+SEEN = """([selector, shares]) => {
+  const element = document.querySelector(selector);
+  const come = element.getAnimations({ subtree: true });
+  const words = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+  return shares.map((share) => {
+    for (const each of come) {
+      each.pause();
+      each.currentTime = share * each.effect.getTiming().duration;
+    }
+    let seen = "";
+    for (words.currentNode = element; words.nextNode();) {
+      let dim = 1;
+      for (let around = words.currentNode.parentElement; around; around = around.parentElement) {
+        dim *= Number(getComputedStyle(around).opacity);
+      }
+      if (dim > 0.9) seen += words.currentNode.data;
+    }
+    return seen;
+  });
+}"""
+
+
 def test_the_panel_and_the_sentence_tell_the_product_when_it_has_been_made(page, tmp_path):
     opened(page, tmp_path, PROGRAMS["chain"]())
-    page.evaluate(f"{VIEW}.go(0.5)")
-    told = '".cgviz-panel > :not(.cgviz-title), .cgviz-status"'
-    shown = f"""() => [...document.querySelectorAll({told})].map((each) => {{
-      const [come] = each.getAnimations();
-      const {{ duration }} = come.effect.getTiming();
-      come.pause();
-      return [0.3, 0.99].map((share) => {{
-        come.currentTime = share * duration;
-        return Number(getComputedStyle(each).opacity);
-      }});
-    }})"""
+    page.evaluate(f"{VIEW}.go(1)")
     page.evaluate(f"{VIEW}.advance()")
-    told = page.evaluate(shown)
-    assert len(told) >= 2
-    for before, at_last in told:
-        assert before == 0
-        assert at_last > 0.9
+    before, at_last = page.evaluate(SEEN, [".cgviz-status", [0.3, 0.99]])
+    assert before == "Backward step 2 of 2: x² gets upstream 0.9689"
+    assert at_last == f"{before} and returns 0.9689 to x."
+    before, at_last = page.evaluate(SEEN, [".cgviz-panel", [0.3, 0.99]])
+    assert before.startswith("x² opvalue 0.25 float32 scalarupstream 0.9689to x")
+    assert "local" not in before
+    assert "downstream" not in before
+    assert "upstream0.9689·local1=downstream0.9689" in at_last
+
+
+def test_what_an_op_makes_is_told_when_it_has_been_made_and_its_name_before(page, tmp_path):
+    opened(page, tmp_path, PROGRAMS["chain"]())
+    page.evaluate(f"{VIEW}.go(-1)")
+    page.evaluate(f"{VIEW}.advance()")
+    before, at_last = page.evaluate(SEEN, [".cgviz-status", [0.3, 0.99]])
+    assert before == "Forward 2 of 2: sin"
+    assert at_last == "Forward 2 of 2: sin makes 0.2474."
+    before, at_last = page.evaluate(SEEN, [".cgviz-panel", [0.3, 0.99]])
+    assert before.startswith("sin opvalue ")
+    assert "0.2474" not in before
+    assert "0.2474" in at_last
+
+
+def test_a_name_that_reads_as_a_verb_brings_no_number_before_it_comes(page, tmp_path):
+    @tf.custom_gradient
+    def named(x):
+        return 2.0 * x, lambda upstream: 7.0 * upstream
+
+    named.__name__ = "it makes 3"
+    opened(page, tmp_path, cgviz.trace(lambda x: tf.sin(named(x)), 2.0))
+    for step in (-1, 0.5, 1):
+        page.evaluate(f"{VIEW}.go({step})")
+        page.evaluate(f"{VIEW}.advance()")
+        before, at_last = page.evaluate(SEEN, [".cgviz-status", [0.3, 0.99]])
+        assert at_last.startswith(before)
+        assert not {"returns", "0.7568", "4."} & set(before.split())
+
+
+def test_a_node_whose_gradient_comes_says_so_before_and_in_the_flight(page, tmp_path):
+    opened(page, tmp_path, PROGRAMS["fan_out"]())
+    said = f"""{VIEW}.pictures[0].parts
+      .filter(({{ of, role }}) => of === "node" && role === "gradient")
+      .map(({{ element }}) => element.cgvizWords)"""
+    every = []
+    for step in (-3, 0, 1, 2, 3):
+        page.evaluate(f"{VIEW}.go({step})")
+        every += page.evaluate(said)
+    assert every == [*["gradient = …"] * 3, "2 + 2 + …", "gradient = 2 + 2 + 3 = 7"]
+    opened(page, tmp_path, PROGRAMS["chain"]())
+    page.evaluate(f"{VIEW}.go(1)")
+    page.evaluate(f"{VIEW}.advance()")
+    assert page.locator(".cgviz-layer > .cgviz-gradient").all_text_contents() == ["gradient = …"]
 
 
 NOTE = f"""() => {{

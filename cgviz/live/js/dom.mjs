@@ -15,13 +15,14 @@ const maker = (namespace) => (tag, props = {}, ...children) => {
 export const h = maker("http://www.w3.org/1999/xhtml");
 export const s = maker("http://www.w3.org/2000/svg");
 
-/** What Python wrote, a text or [tag, attributes, ...children], as it is at a step: before `since` it is `later`. */
+// What Python wrote, a text or [tag, attributes, ...children], as it is at a step: before `since` it is `later`, and at
+// `since` it has the class of what comes at this step.
 export function built(part, step, make = h) {
   if (typeof part === "string") return part;
   const [tag, { since, later, ...props }, ...children] = part;
   if (since > step) return later && h("span.none", {}, later);
   const own = tag.startsWith("svg") ? s : make;
-  return own(tag, props, ...children.map((child) => built(child, step, own)));
+  return own(since >= step ? `${tag}.come` : tag, props, ...children.map((child) => built(child, step, own)));
 }
 
 /** Replace the children of an element by these, unless they are the same; empty ones, such as null, are left out. */
@@ -35,6 +36,10 @@ export function fill(element, ...children) {
 /** Set the text of an element, or attributes, only where they change. */
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
+}
+/** Set the text of an element; what begins at the place `at` is an element of its own, as it comes at this step. */
+export function tell(element, text, at) {
+  if (element.textContent !== text) fill(element, text.slice(0, at), h("span.come", {}, text.slice(at)));
 }
 export function set(element, attributes) {
   for (const [name, value] of Object.entries(attributes)) {

@@ -1,7 +1,7 @@
 // The view: bar, pictures, side panel and table of a trace. One state in, one paint out.
 import { actionsOf, makeBar, makeHelp, press } from "./bar.mjs";
 import { LAST_ROW, boxOf, directed, fit, moving, readable, reveal, scale, zoom } from "./camera.mjs";
-import { built, darkAround, fill, focus, h, say, toggle } from "./dom.mjs";
+import { built, darkAround, fill, focus, h, say, tell, toggle } from "./dom.mjs";
 import { makeExplore } from "./explore.mjs";
 import { DURATION, fly, land, legs, light, stay } from "./flight.mjs";
 import { makeHistory } from "./history.mjs";
@@ -19,6 +19,7 @@ const [ASIDE, BORDERS] = [362, 42]; // pixels: the side panel with its gap; what
 const NARROW = 760; // pixels of a view below which the side panel is under the picture
 const SCROLLBAR = 20; // pixels, at most
 const USUAL = 820; // pixels for a picture on a usual screen, assumed until the width is known
+const COMING = / makes | and returns |: (?!.*( makes | and returns ))/s; // before what comes at the step of a sentence
 
 /** A view, built into `el` and shown until `close`. */
 export class View {
@@ -122,7 +123,8 @@ export class View {
     const training = state.presenting && history ? `Training ${history.where()}. ` : "";
     const [n, idle] = [questions.open.length, !state.playing && !state.presenting];
     const more = n && idle && state.step < questions.allowed(Infinity) ? ` Press play: ${counted(n, "question")}.` : "";
-    say(this.status, training + sentence(this.pages[0], state.step, asked[0]) + more);
+    const said = training + sentence(this.pages[0], state.step, asked[0]) + more;
+    tell(this.status, said, said.search(COMING));
     if (follow) this.follow(); // below the sentence, which may have several lines, nothing is in sight
     this.overlay();
   }
@@ -162,9 +164,9 @@ export class View {
     if (questions.openAt(state.step).length) return 0;
     const times = this.pictures.map((picture) =>
       fly(picture, this.stepOn(picture.page), DURATION / state.speed, questions.hidden.nodes, () => this.overlay()));
-    // What the panel and the sentence tell fades in during the flight, except for what a learner has answered.
-    const told = this.panel.element.querySelectorAll(":scope > :not(.cgviz-title, :has(.cgviz-right))");
-    this.pictures[0].flight.push(...[...told, this.status].map((x) => x.animate({ opacity: [0, 0, 1] }, times[0])));
+    // What comes at this step fades in during the flight, in the panel and the sentence; all else is told at once.
+    const told = this.root.querySelectorAll(".cgviz-come:not(section), section.cgviz-come > :not(.cgviz-subtitle)");
+    this.pictures[0].flight.push(...[...told].map((x) => x.animate({ opacity: [0, 0, 1] }, times[0])));
     return Math.max(...times);
   }
   /** Show another moment without telling Python. */
