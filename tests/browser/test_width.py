@@ -3,6 +3,8 @@
 import re
 
 import pytest
+import tensorflow as tf
+from golden_programs import PROGRAMS
 
 import cgviz
 
@@ -234,3 +236,86 @@ cgviz.predict(cgviz.trace(three_paths, 2.0))
     for told in page.get_by_text("revealed: ").all():
         in_sight(told)
     page.set_viewport_size({"width": 1280, "height": 900})
+
+
+def scale(x):
+    w = tf.Variable(5.0, name="w")
+
+    @tf.custom_gradient
+    def scale(x):
+        def grad(upstream, variables):
+            return upstream * w, [tf.reduce_sum(upstream * x)]
+
+        return w * x, grad
+
+    return cgviz.trace(scale, x)
+
+
+def saved(page, tmp_path, trace, width, height=900):
+    """Open a saved page, so narrow that no style of its own decides how high the view is."""
+    trace.save(tmp_path / "flow.html")
+    page.set_viewport_size({"width": width, "height": height})
+    page.goto((tmp_path / "flow.html").as_uri())
+    has_count(page.locator(".cgviz-svg"), 1)
+    return page.locator(".cgviz-panel"), page.locator(".cgviz-stage")
+
+
+@pytest.mark.parametrize("quiz", [False, True])
+@pytest.mark.parametrize("width", [880, 1010])
+def test_a_panel_shows_both_calculations_and_is_as_high_at_every_step(page, tmp_path, width, quiz):
+    shown = scale([1.0, 2.0])
+    panel, _ = saved(page, tmp_path, cgviz.predict(shown) if quiz else shown, width)
+    moments = page.evaluate(f"{VIEW}.clock.moments.map(([step]) => step)")
+    heights = []
+    for step in moments:
+        page.evaluate(f"{VIEW}.go({step})")
+        heights.append(panel.bounding_box()["height"])
+    for _ in range(2 * quiz):
+        page.get_by_role("button", name="Reveal").first.click()
+        heights.append(panel.bounding_box()["height"])
+    assert len(set(heights)) == 1
+    equations = panel.locator("section.cgviz-input:has(.cgviz-heat, .cgviz-product)")
+    has_count(equations, 2)
+    around = panel.bounding_box()
+    for each in equations.all():
+        inner = each.bounding_box()
+        assert around["y"] < inner["y"]
+        assert inner["y"] + inner["height"] < around["y"] + around["height"]
+
+
+@pytest.mark.parametrize(("width", "shape"), [(880, "one"), (1010, "chain")])
+def test_a_view_of_little_is_low(page, tmp_path, width, shape):
+    programs = {"one": lambda: cgviz.trace(tf.identity, 2.0), "chain": PROGRAMS["chain"]}
+    panel, stage = saved(page, tmp_path, programs[shape](), width)
+    page.evaluate(f"{VIEW}.go(1e9)")
+    assert panel.evaluate("(e) => e.scrollHeight <= e.clientHeight"), "nothing is cut"
+    last = panel.locator(":scope > :last-child").bounding_box()
+    ends = [last["y"] + last["height"] - panel.bounding_box()["y"]]
+    ends.append(page.locator(".cgviz-svg").bounding_box()["height"])
+    assert stage.bounding_box()["height"] <= max(ends) + 60
+
+
+@pytest.mark.parametrize("width", range(856, 900, 6))
+def test_the_panel_is_beside_a_picture_that_runs_right_to_leave_it_space(page, tmp_path, width):
+    panel, stage = saved(page, tmp_path, scale([1.0, 2.0, 3.0]), width)
+    assert panel.bounding_box()["y"] == stage.bounding_box()["y"]
+
+
+def test_the_sentence_sticks_only_where_much_of_its_view_is_in_sight(page, tmp_path):
+    def deep(x):
+        for _ in range(8):
+            x = tf.sin(x)
+        return x
+
+    saved(page, tmp_path, cgviz.trace(deep, 0.5), 600, 700)
+    page.evaluate("document.body.style.paddingTop = '700px'")
+    sentence, stage = page.locator(".cgviz-status"), page.locator(".cgviz-stage")
+    whole = []
+    for scrolled in range(0, 700, 50):
+        page.evaluate(f"scrollTo(0, {scrolled})")
+        seen, top = sentence.bounding_box(), stage.bounding_box()["y"]
+        if seen["y"] < 700:
+            assert seen["y"] - top > 250, "much of the picture is above it"
+        whole.append(seen["y"] + seen["height"] <= 701)
+        assert whole[-1] or top > 250, "it is in sight where that is"
+    assert (whole[0], whole[-1]) == (False, True)

@@ -5,6 +5,8 @@ import { isOpen, mark } from "./picture.mjs";
 import { answered } from "./predict.mjs";
 import { nodeAt } from "./time.mjs";
 
+const [WHOLE, HIGHEST, SEVERAL] = [344, 520, 40]; // pixels of a panel in sight, of its calculations; nodes measured
+
 /** The side panel of a view: about one node. It is rebuilt only when something else is to be shown. */
 export function makePanel(view) {
   const element = h("div.panel", { role: "group", "aria-label": "Details of what is chosen", tabindex: 0 });
@@ -32,6 +34,24 @@ export function makePanel(view) {
     for (const button of buttons) set(button, { "aria-pressed": button.cgvizPath === state.pinned });
   }
 
+  /** Make it as high as what is told in the end needs: it is as high at every step. */
+  function fit() {
+    const probe = element.appendChild(h("div.probe"));
+    const needs = view.pages.flatMap(({ panels }) => panels.slice(0, SEVERAL).map((panel, i) => {
+      const asked = view.questions.all.filter((q) => q.node === i).map(answered);
+      const first = [heading(panel), ...asked, ...calculations(panel, Infinity)];
+      const high = (parts) => fill(probe, ...first, ...parts).scrollHeight;
+      return Math.max(Math.min(high([]), HIGHEST), Math.min(high(others(panel, Infinity)), WHOLE));
+    }));
+    probe.remove();
+    element.style.setProperty("--cgviz-tall", `${Math.max(...needs)}px`);
+  }
+
+  const heading = ({ title, kind }) => h("p.title", {}, h("span", {}, title), " ", h("span.kind", {}, kind));
+  const calculations = ({ about, inputs }, told) => [...about, ...inputs].map((part) => built(part, told));
+  const others = ({ more, paths, come }, told) =>
+    [...more.map((part) => built(part, told)), paths && come <= told && pathList(paths)];
+
   /** The details of a node: what it is, and its rule with the numbers, as far as they are told. */
   function details(i) {
     const { questions, page, page: { display, panels }, cache } = view;
@@ -42,10 +62,9 @@ export function makePanel(view) {
     const turn = () => view.turnOver(group);
     request(panel);
     return [
-      h("p.title", {}, h("span", {}, panel.title), " ", h("span.kind", {}, panel.kind)),
+      heading(panel),
       ...asked.map((q) => (q.done ? answered(q) : view.form(q).section)), // first, where a verdict is in sight
-      ...[...panel.about, ...panel.inputs, ...panel.more].map((part) => built(part, told)),
-      panel.paths && panel.come <= told && pathList(panel.paths),
+      ...calculations(panel, told), ...others(panel, told),
       group && h("p", {}, cache.canTurn(group)
         ? h("button", { type: "button", "aria-expanded": String(open), onclick: turn }, open ? "Close" : "Open")
         : "What is inside is not in this file: trace.view() in a notebook opens it."),
@@ -80,7 +99,7 @@ export function makePanel(view) {
     page.waits = true;
     model.send({ ask: "panels", which, toggled: names, side, key });
   }
-  return { element, paint };
+  return { element, paint, fit };
 }
 
 // --- below it: the numbers of the backward pass once more, for those who read rather than look; and the program ---

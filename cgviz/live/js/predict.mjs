@@ -62,7 +62,7 @@ export function ask(q, display, done, told) {
 
 /** A question that was answered, or whose answer was revealed. */
 export function answered({ text, shown, revealed }) {
-  return section(text, revealed ? h("p.none", {}, `revealed: ${shown}`) : h("p.right", {}, `✓ ${shown}`));
+  return section(text, revealed ? h("p.none.revealed", {}, `revealed: ${shown}`) : h("p.right", {}, `✓ ${shown}`));
 }
 
 /** Whether a key can belong to a number: keys of the view mean nothing in a field. What is pasted is judged. */

@@ -267,7 +267,10 @@ export class View {
     if (back) Promise.resolve(left).then(back); // by then the page is as large as it was
     focus(this.field ?? this.pictures[0].svg);
   }
-  fit(pictures, all) { fit(pictures, this.state.presenting, all); }
+  fit(pictures, all) {
+    this.panel.fit();
+    fit(pictures, this.state.presenting, all);
+  }
 
   resize() {
     const { clientWidth, clientHeight } = this.root;
@@ -335,7 +338,7 @@ export class View {
     const caption = (side) => two && h("figcaption", {}, doc.names[side]);
     fill(this.stages, ...this.pictures.map(({ box, map }, side) =>
       h("figure.stage", { "--cgviz-readable": `${widths[side]}px` }, caption(side), box, map?.element)));
-    this.left.style.setProperty("--cgviz-readable", `${widths.reduce((sum, width) => sum + width + 8, 0)}px`);
+    this.left.style.setProperty("--cgviz-readable", `${widths.reduce((sum, width) => sum + width + 8, -8)}px`);
     for (const picture of this.pictures) this.explore?.attach(picture);
     this.fit(this.pictures);
     this.paint(true);
