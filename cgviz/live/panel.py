@@ -85,7 +85,8 @@ def panel(trace: Trace, shown: Selection, i: int, local: bool = True) -> Documen
     values = ", ".join(each["named"] + each["value"] for each in made)
     band = bands(shown).get(node.level) if node.level else ""
     level = f"in {band.replace('inner', 'the inner')}, " if band else ""
-    found["ran"] = f"{level}{found['title']} makes {values}."
+    named = values.startswith(f"{found['title']} = ")  # not "x gives x = 2"
+    found["ran"] = f"{level}{values if named else found['title'] + ' gives ' + values}."
     about, more = [fact("backward", INSIDE)] if node.owner >= 0 else [], []
     if node.step is not None:
         found |= _rule(trace, shown, i, node.step, upstream, local and is_small(node.step))

@@ -92,7 +92,7 @@ test("terms land in a sum one by one", () => {
 });
 
 test("a sentence tells what happens at a step", () => {
-  assert.equal(sentence(page, -1), "Forward 1 of 2: a makes a = 6.");
+  assert.equal(sentence(page, -1), "Forward 1 of 2: a = 6.");
   assert.equal(sentence(page, 1), "Backward step 1 of 2: y gets upstream 1 and returns 2 to a and 6 to x.");
   assert.match(sentence(page, -2), /^Forward 0 of 2: nothing has run yet/);
   assert.equal(sentence(page, SEED), "The backward pass starts: y gets upstream 1.");
@@ -113,6 +113,11 @@ test("an answer is right to the digits that were shown", () => {
   assert.equal(judge("[1, 2.5; 3]", question([1, 2.5, 3])), "right");
   assert.equal(judge("1 2 3", question([1, 2, 3])), "right");
   assert.equal(judge("[1,2]", question([1, 2])), "right");
+  assert.equal(judge("120,000", question([120000])), "right");
+  assert.equal(judge("\u22121,200,000", question([-1.2e6])), "right");
+  assert.equal(judge("1,200", question([1.2])), "right");
+  assert.equal(judge("1,200", question([1, 200])), "right");
+  assert.notEqual(judge("12,000", question([120000])), "right");
   assert.notEqual(judge("0", question([1e-10])), "right");
   assert.equal(judge("0", question([6.1e-17])), "right");
   assert.equal(judge("0", question([3e-20], [], 1e-35)), "a hint");

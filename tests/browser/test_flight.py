@@ -209,7 +209,7 @@ def test_what_an_op_makes_is_told_when_it_has_been_made_and_its_name_before(page
     page.evaluate(f"{VIEW}.advance()")
     before, at_last = page.evaluate(SEEN, [".cgviz-status", [0.3, 0.99]])
     assert before == "Forward 2 of 2: sin"
-    assert at_last == "Forward 2 of 2: sin makes 0.2474."
+    assert at_last == "Forward 2 of 2: sin gives 0.2474."
     before, at_last = page.evaluate(SEEN, [".cgviz-panel", [0.3, 0.99]])
     assert before.startswith("sin opvalue ")
     assert "0.2474" not in before
@@ -221,7 +221,7 @@ def test_a_name_that_reads_as_a_verb_brings_no_number_before_it_comes(page, tmp_
     def named(x):
         return 2.0 * x, lambda upstream: 7.0 * upstream
 
-    named.__name__ = "it makes 3"
+    named.__name__ = "it gives 3"
     opened(page, tmp_path, cgviz.trace(lambda x: tf.sin(named(x)), 2.0))
     for step in (-1, 0.5, 1):
         page.evaluate(f"{VIEW}.go({step})")

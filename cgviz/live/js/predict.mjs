@@ -72,10 +72,8 @@ function isNumber({ data, target: { value, selectionStart } }) {
 }
 
 /** The number typed, with a comma or a point, or as a fraction. */
-const value = (text) => {
-  const plain = text.replace(/\s/g, "").replaceAll(",", ".").replace(/inf(inity)?|\u221e/gi, "Infinity");
-  return plain.split("/").map(Number).reduce((above, below) => above / below);
-};
+const value = (text) => text.replace(/\s/g, "").replaceAll(",", ".").replace(/inf(inity)?|\u221e/gi, "Infinity")
+  .split("/").map(Number).reduce((above, below) => above / below);
 
 /** The numbers typed, in any brackets, between spaces, `,` or `;`; none if there is more. `mark` is the decimal one. */
 function numbers(text, mark) {
@@ -95,11 +93,12 @@ const all = (given, meant, noise) => given.every((x, i) => near(x, Number(meant[
 // makes], a `hint`, and `noise`, its rounding error.
 export function judge(text, question) {
   const plain = text.replace(/[\u2212\u2013]/g, "-");
-  const readings = [".,", "."].map((mark) => numbers(plain, mark)); // `1,2` is 1.2, or 1 and 2
-  const given = readings.find((each) => each.length === question.answer.length);
-  if (!given) return readings[0].length ? "count" : "unreadable";
-  const known = [["right", question.answer], ...question.mistakes];
-  return known.find(([, meant]) => all(given, meant, question.noise))?.[0] ?? question.hint;
+  const whole = plain.replace(/(\d),(?=\d{3}(?!\d))/g, "$1"); // `1,200` is 1200, 1.2, or 1 and 200
+  const readings = [numbers(whole, "."), numbers(plain, ".,"), numbers(plain, ".")].filter((each) => each.length);
+  const given = readings.filter((each) => each.length === question.answer.length);
+  if (!given.length) return readings.length ? "count" : "unreadable";
+  const fits = ([, meant]) => given.some((each) => all(each, meant, question.noise));
+  return [["right", question.answer], ...question.mistakes].find(fits)?.[0] ?? question.hint;
 }
 
 const UNREADABLE = "Type a number, such as 6 or \u22120.25.";

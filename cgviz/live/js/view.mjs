@@ -19,7 +19,8 @@ const [ASIDE, BORDERS] = [362, 42]; // pixels: the side panel with its gap; what
 const NARROW = 760; // pixels of a view below which the side panel is under the picture
 const SCROLLBAR = 20; // pixels, at most
 const USUAL = 820; // pixels for a picture on a usual screen, assumed until the width is known
-const COMING = / makes | and returns |: (?!.*( makes | and returns ))/s; // before what comes at the step of a sentence
+// In a sentence: before what comes at its step.
+const COMING = / gives | = | and returns |: (?!.*( gives | = | and returns ))/s;
 
 /** A view, built into `el` and shown until `close`. */
 export class View {
