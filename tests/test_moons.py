@@ -653,6 +653,7 @@ def test_each_unstable_softplus_breaks_a_training_at_its_step_and_no_stable_one_
     x = tf.constant(-20.0)
     compiled = tf.function(safe, jit_compile=True)
     assert [float(f(x)) for f in (safe, compiled)] == [0.0, 0.0]
+    assert [float(tf.math.log(f(x))) for f in (safe, stable)] == [-np.inf, pytest.approx(-20.0)]
     assert float(tf.function(safe)(x)) == pytest.approx(2.06e-9, rel=1e-3)
 
 
