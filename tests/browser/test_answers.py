@@ -70,6 +70,31 @@ def test_each_field_is_on_its_own_question_mark_and_on_nothing_else(
     assert asked == page.evaluate(f"{VIEW}.questions.all.length")
 
 
+@pytest.mark.parametrize("name", ["fan_out", "variables", "custom_body"])
+def test_nothing_of_a_hidden_gradient_looks_out_from_behind_its_field(page, tmp_path, name):
+    quiz(page, tmp_path, name, "downstream")
+    page.evaluate(f"{VIEW}.go(1e9)")
+    outside = f"""() => {{
+      const {{ answers, parts, k }} = {VIEW}.pictures[0];
+      const covers = [...answers.querySelectorAll("input")].map((field) => {{
+        const spare = k * Number(/0px 0px 0px (\\d+)px/.exec(getComputedStyle(field).boxShadow)[1]);
+        const {{ left, top, right, bottom }} = field.getBoundingClientRect();
+        return [left - spare, top - spare, right + spare, bottom + spare];
+      }});
+      return parts.filter(({{ element, of }}) => of === "link" && element.cgvizWords === "?").map(({{ element }}) => {{
+        const range = document.createRange();
+        range.selectNodeContents(element);
+        const {{ left, top, right, bottom }} = range.getBoundingClientRect();
+        const ink = (bottom - top) / 5; // the space above and below the letters of a line
+        return Math.min(...covers.map(([l, t, r, b]) =>
+          Math.max(l - left, t - top - ink, right - r, bottom - ink - b)));
+      }});
+    }}"""  # noqa: E501
+    found = page.evaluate(outside)
+    assert found
+    assert max(found) <= 0
+
+
 @pytest.mark.parametrize("width", [420, 1280])
 @pytest.mark.parametrize("name", ["fan_out", "variables", "custom_body"])
 def test_a_field_touches_no_line_also_with_its_outline(page, tmp_path, name, width):
