@@ -325,7 +325,7 @@ def compare(
         finite = np.flatnonzero(np.isfinite(run.losses))
         if broken and finite.size:
             end = finite[-1], run.losses[finite[-1]]
-            axes[-1].update_datalim([(len(run.losses) - 1, end[1])])  # leave room for the words
+            axes[-1].update_datalim([(len(run.losses) - 1, end[1])])  # leave space for the words
             axes[-1].plot(*end, "x", color=look.text, markersize=10, markeredgewidth=2)
             axes[-1].annotate("then NaN", end, (8, 12), textcoords="offset points", color=look.text)
         ends = " -> ".join(style.number(run.losses[i], 2) for i in (0, -1) if run.losses)

@@ -63,8 +63,8 @@ export function press(view, event) {
     [" ", "Enter"].includes(key) ? ", button, summary" : ""].join("");
   if (key !== "Escape" && target.closest(own)) return;
   const { scrollLeft, scrollWidth, clientWidth } = target;
-  const room = { ArrowLeft: scrollLeft, ArrowRight: scrollWidth - clientWidth - scrollLeft }[key];
-  if (room > 1 && target.matches(".cgviz-panel .cgviz-scroll")) return; // it scrolls
+  const way = { ArrowLeft: scrollLeft, ArrowRight: scrollWidth - clientWidth - scrollLeft }[key];
+  if (way > 1 && target.matches(".cgviz-panel .cgviz-scroll")) return; // it scrolls
   const name = (event.ctrlKey || event.metaKey ? "Ctrl+" : "") + (key.length === 1 ? key.toLowerCase() : key);
   const action = view.actions.find(({ keys }) => keys.includes(name));
   use(event, action && (() => action.run(view, view.focused?.cgvizItem)));
